@@ -9,10 +9,11 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
-// Arrays are made as masks are, of a file for each sample; a drawer just copies the elements. What
-// is bad of them was found when they were indexed, as all that can be wrong is in their headers: so
-// an array is never tried to find out whether its sample is bad. If it can no longer be read, or is
-// another one, that is a failure of the machine, and the batches that show it fail.
+// Arrays are made as masks are: each sample has a file of them, and a drawer just copies its
+// elements. All that can be wrong with an array is in its header, and was found when the dataset
+// was indexed. So an array is never tried to find out whether its sample is bad. If it can no
+// longer be read, or has changed, that is a failure of the machine, and the batches that show it
+// fail.
 
 // An arrayPlace is where an array of a batch is.
 type arrayPlace struct {
@@ -20,7 +21,8 @@ type arrayPlace struct {
 	at    []int64 // where each slot begins in them, and where the last one ends
 }
 
-// arrayBytes are a slot's elements of an array; empty if the batch does not show it.
+// arrayBytes returns the elements of an array in one slot; empty if the batch does not show the
+// array.
 func (b *batch) arrayBytes(i, slot int) []byte {
 	if b.arrays[i].bytes == nil {
 		return nil
@@ -29,7 +31,7 @@ func (b *batch) arrayBytes(i, slot int) []byte {
 	return b.arrays[i].bytes[from:to:to]
 }
 
-// placeArrays finds out where slots begin in the arrays that a batch shows.
+// placeArrays finds out where each slot begins in the arrays that a batch shows.
 func (b *batch) placeArrays(c Budget) {
 	b.arrays = make([]arrayPlace, len(c.Catalog.Options.Arrays))
 	for i, a := range c.Catalog.Options.Arrays {
@@ -40,7 +42,7 @@ func (b *batch) placeArrays(c Budget) {
 }
 
 // fetchArray reads the array. There is nothing to read if the sample has none, or if it stands in
-// for another one whose ragged array has left its room.
+// for another sample and the array is ragged: the slot then has no room for its rows.
 func (l beside) fetchArray(id int64, st catalog.Status) error {
 	all, p, b := l.batches, &l.sample, l.item.b
 	i, _ := l.part.Array()
@@ -74,7 +76,7 @@ func (d *drawer) drawArray(l *load) error {
 	return nil
 }
 
-// readFile reads a file that a sample has beside its image.
+// readFile reads a file that belongs to a sample, beside its image.
 func (l beside) readFile(ds *dataset.Dataset, row int) error {
 	all, p := l.batches, &l.sample
 	l.beginFetch(p.id)

@@ -19,17 +19,17 @@ import (
 type BadSample struct {
 	Time   time.Time `json:"time"`
 	Path   string    `json:"path"`
-	ID     int64     `json:"id"` // -1: of a batch
+	ID     int64     `json:"id"` // -1: this is about a batch
 	Reason string    `json:"reason"`
 }
 
-// badReports lists what could not be read, each file once, in the order of discovery.
+// badReports lists the files that could not be read, each once, in the order of discovery.
 type badReports struct {
 	ledger *ledger
 
 	mu       sync.Mutex
 	reported []BadSample
-	count    int64 // of reports, including those for which there was no room
+	count    int64 // number of reports, including those for which there was no room
 }
 
 // add adds a report, if there is room.
@@ -63,8 +63,8 @@ type badSamples struct {
 	look func(i int) (dataset.Identity, error) // Dataset.Check
 	// condemned are samples that are bad whatever their files hold, and why.
 	condemned map[int64]string
-	// rows, unless nil, are by sample the number in ds of a file that it has beside its image. Then
-	// all numbers here are those of such files, but for those that are shown.
+	// rows, unless nil, maps a sample to the number in ds of a file beside its image. All numbers
+	// here are then numbers of such files, except those shown to users.
 	rows []int32
 
 	mu       sync.Mutex
@@ -80,11 +80,11 @@ type badFile struct {
 	// its place. A file that is bad because it changed is good again only once it is the
 	// indexed one again.
 	repairable bool
-	// part: the error was found while decoding a random crop, in an epoch. The crop of another
-	// one may show other pixels, and whether that fails must not depend on what was read before.
+	// part: the error was found while decoding the random crop of one epoch. Another epoch's crop
+	// may show other pixels, and whether that fails must not depend on what was read before.
 	part  bool
 	epoch int
-	// transient: the file could not be opened, or was briefly another one. No change of the
+	// transient: the file could not be opened, or was briefly a different file. No change of the
 	// file signals when it is readable again; over says that it was read since.
 	transient, over bool
 }
@@ -102,15 +102,15 @@ const (
 	// maxBadSamples bounds both lists. A bad file that does not fit, or for which the memory
 	// limit leaves no room, is detected again at every open.
 	maxBadSamples = 100_000
-	badFileBytes  = 512 // of an entry, with its error and text
-	reportBytes   = 80  // of a report, without its reason
+	badFileBytes  = 512 // of an entry, including its error and text
+	reportBytes   = 80  // of a report, excluding its reason
 )
 
 func newBadSamples(ds *dataset.Dataset, r *badReports, log *slog.Logger) *badSamples {
 	return &badSamples{badReports: r, ds: ds, log: log, look: ds.Check, files: map[int64]badFile{}, repaired: map[int64]bool{}}
 }
 
-// newBadBeside is newBadSamples of files beside images.
+// newBadBeside is newBadSamples for files beside images.
 func newBadBeside(ds *dataset.Dataset, rows []int32, r *badReports, log *slog.Logger) *badSamples {
 	f := newBadSamples(ds, r, log)
 	f.rows = rows
@@ -137,7 +137,7 @@ func (f *badSamples) check(id int64) error {
 	switch {
 	case bad.part:
 		return nil
-	case known: // what is known may have changed since lookup
+	case known: // the list may have changed since lookup
 		return f.errorOf(id, bad)
 	}
 	return f.remember(id, bad)
@@ -158,8 +158,8 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	})
 }
 
-// known returns why a sample could not be read when that was last tried, for the crop of its epoch,
-// or else what the index has against it; "" if nothing. It asks nobody.
+// known returns why a sample could not be read the last time, for the crop of its epoch, or else
+// what the index has against it; "" if nothing. It does not ask the file system.
 func (f *badSamples) known(s shard.Slot) string {
 	bad, _ := f.lookup(s.ID)
 	if bad.reason == nil || bad.over || bad.part && bad.epoch != s.Epoch {
@@ -168,7 +168,7 @@ func (f *badSamples) known(s shard.Slot) string {
 	return bad.reason.Error()
 }
 
-// wasRead notes that a sample could be read. What is bad until its file changes stays bad.
+// wasRead notes that a sample could be read. A file that is bad until it changes stays bad.
 func (f *badSamples) wasRead(id int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -178,7 +178,7 @@ func (f *badSamples) wasRead(id int64) {
 	}
 }
 
-// lookup finds what is known of a sample: from reading it, where known is true, or else from the
+// lookup finds what is known about a sample: from reading it, if known is true, or else from the
 // index. A file that is not known to be bad has no reason.
 func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 	f.mu.Lock()
@@ -200,12 +200,12 @@ func (f *badSamples) markRepaired(id int64) {
 		delete(f.files, id)
 		f.ledger.release(useIndex, badFileBytes)
 	}
-	if f.ds.Problem(int(id)) != "" { // else lookup never asks, and the list would grow without a bound
+	if f.ds.Problem(int(id)) != "" { // otherwise lookup never asks, and the list would grow without bound
 		f.repaired[id] = true
 	}
 }
 
-// remember enters a bad file, reports it unless that was done, and returns its error.
+// remember enters a bad file, reports it if that was not done before, and returns its error.
 func (f *badSamples) remember(id int64, bad badFile) error {
 	if f.enter(id, bad) {
 		r := BadSample{time.Now(), f.ds.Path(int(id)), id, bad.reason.Error()}

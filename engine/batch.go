@@ -16,30 +16,30 @@ import (
 type state uint8
 
 const (
-	wanted     state = iota // to be laid out, or waiting for memory
-	layingOut               // a batch worker does that, and goes back to wanted without memory
+	wanted     state = iota // waits to be laid out, maybe for memory
+	layingOut               // a batch worker lays it out; without memory, it goes back to wanted
 	making                  // has memory, and its slots are handed out
-	tried                   // all of them were, and it is to be assembled
-	assembling              // a batch worker does that
-	ready                   // its bytes never change again; it ends when it is evicted
+	tried                   // all slots were handed out and tried; it waits to be assembled
+	assembling              // a batch worker assembles it
+	ready                   // its bytes never change again, until it is evicted
 	failed                  // ended, with an error or evicted
 )
 
-// A batch is a batch that exists: wanted, prefetched, open or kept. batches.mu guards its
-// fields, except where noted.
+// A batch is wanted, prefetched, open or kept. batches.mu guards its fields, except where noted.
 //
-// A batch that a GPU makes samples of for readers of the form CUDA has memory there as well. Once
-// it is complete, it has that form, and only that memory; if the GPU made none of its samples after
-// all, it is like any other.
+// If a GPU makes samples of a batch for readers of the form CUDA, the batch has memory there as
+// well. Once complete, it has that form, and only that memory. If the GPU made none of its samples
+// after all, it is like any other batch.
 //
-// A copy is a batch that shows another one, its source, in another form, which may be in the memory
-// of a GPU. It is made by a batch worker alone, and is not in the table. Once it has memory it
-// holds its source while it is open or waited for; it waits for memory without, so that the source
-// may give way to others. The copy ends with it then, and the Open that waits for it starts again.
-// One that was made ahead, on a GPU, exists for as long as its source does, and does not hold it.
+// A copy is a batch that shows another batch, its source, in another form, maybe in the memory of a
+// GPU. A single batch worker makes it, and it is not in the table. While it waits for memory, it
+// does not hold its source, so the source may give way to other batches; the copy then ends, too,
+// and the Open that waits for it starts again. Once it has memory, it holds its source while it is
+// open or waited for. A copy that was made ahead, on a GPU, exists for as long as its source does,
+// and does not hold it.
 type batch struct {
 	key   Key
-	form  layout.Form // of its bytes
+	form  layout.Form // form of its bytes
 	state state
 	done  chan struct{} // closed when ready or failed
 	err   error         // why it failed
@@ -52,7 +52,7 @@ type batch struct {
 	counts
 }
 
-// asked is who wants a batch.
+// asked says who wants a batch.
 type asked struct {
 	opened   bool   // it was opened, so it no longer counts as "ahead"
 	refs     int    // Opens that wait for it, plus files open on it
@@ -60,64 +60,64 @@ type asked struct {
 	askedAs  uint64 // schedule.opens when an Open first began to wait; 0: none has
 	openedAs uint64 // schedule.opens when it was last opened
 
-	triedAt uint64    // ledger.returns when it was last given out to be laid out
-	short   time.Time // since when it, or a load for it, waits for memory; zero: it does not
+	triedAt uint64    // ledger.returns when a worker last took it to lay it out
+	short   time.Time // since when it, or a load for it, waits for memory; zero: it does not wait
 }
 
-// content is what a batch shows. It is set by the first layout, and constant afterwards, but for
-// the last two.
+// content is what a batch shows. The first layout sets it; it is constant afterwards, except for
+// the last two fields.
 type content struct {
 	slots   []shard.Slot
 	valid   int
 	items   int     // slots to decode; the slots after them repeat the last one
-	parts   []Part  // that are made of each sample
+	parts   []Part  // what is made of each sample
 	order   []int32 // the items, in the order in which they are handed out; see item
 	spec    layout.Spec
-	size    int64            // of its file, unless it is a copy
-	images  layout.Spec      // the shape of its images, which samples have to fit, shown or not
-	large   int64            // bytes that its largest sample may take while it is made, if that is more than there is room for anyway
+	size    int64            // size of its file; not set for a copy
+	images  layout.Spec      // the shape of its images, which samples have to fit, even if the batch shows no images
+	large   int64            // bytes that its largest sample may take while it is made, if that exceeds the room that is always there
 	samples []catalog.Sample // what each slot shows, written by its drawer
-	missing []int64          // once it is complete: samples that another one or the fill value stands in for
+	missing []int64          // once it is complete: samples that are replaced, or filled with the fill value
 }
 
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
 type placement struct {
 	buf    *pinned.Buffer
-	pixels []byte // of images
-	masks  []byte // elements of masks
+	pixels []byte // of its images
+	masks  []byte // of its masks
 	arrays []arrayPlace
-	slot   *gpu.Slot // of the form CUDA, and of a batch that may get that form
-	onGPU  []bool    // the slots that are in that memory alone; nil: none
+	slot   *gpu.Slot // memory on the GPU: of a batch in the form CUDA, or one that may get that form
+	onGPU  []bool    // the slots whose pixels are only on the GPU; nil: none
 
 	document []byte // the file of the form CUDA
 }
 
-// progress is how far a batch in the making is.
+// progress says how far a batch in the making is.
 type progress struct {
 	todo     []int32 // items to hand out
 	inFlight int     // items handed out that are neither done nor returned
 	finished int     // items done
 	writers  int     // users of the buffer: batch workers, and drawers writing into it
-	bad      error   // of the first bad item; the batch fails with it once all others were tried
-	badAt    int     // of that
+	bad      error   // the error of the first bad item; the batch fails with it once all others were tried
+	badAt    int     // the number of that item
 	joined   joined
 }
 
-// joined is how far the samples of a batch are that shows others in place of bad ones, and of which
-// several parts are made: a bad part of a sample is one of all its parts.
+// joined tracks the parts of each sample, in a batch that replaces or zeroes bad samples and makes
+// several parts of each. A sample is bad if any of its parts is.
 type joined struct {
-	left []int8          // by slot: parts to be tried; nil: there is one part
+	left []int8          // by slot: how many parts are still to be tried; nil: there is one part
 	bad  map[int32]error // what is wrong, by item
 }
 
-// copying relates a batch to those that show the same samples in other forms.
+// copying relates a batch to the batches that show the same samples in other forms.
 type copying struct {
 	source *batch                 // what it is a copy of; nil: none
-	holds  bool                   // its source
-	copies map[layout.Form]*batch // of it
+	holds  bool                   // it holds its source
+	copies map[layout.Form]*batch // its copies
 }
 
-// counts are for statistics.
+// counts are statistics.
 type counts struct {
 	hits  atomic.Int64 // samples served from the cache
 	local atomic.Int64 // samples served from the local cache, as planned
@@ -142,14 +142,14 @@ func (b *batch) assignSamples(c Budget) {
 	}
 }
 
-// A task is a kind of work for batch workers, each of which does one kind alone.
+// A task is a kind of work for batch workers. Each worker does one kind only.
 type task uint8
 
 const (
 	toMake task = iota
-	toCopy      // in another form, which takes long
+	toCopy      // into another form, which takes long
 	toSend      // to the GPU, for readers there
-	toSwap      // to and from the GPU, of batches that it made samples of: host forms may wait for that
+	toSwap      // to and from the GPU, for batches with samples made there: host forms may wait for that
 )
 
 func (b *batch) task() task {
@@ -167,7 +167,7 @@ func (b *batch) task() task {
 // isSent reports whether a batch is a copy on the GPU.
 func (b *batch) isSent() bool { return b.source != nil && b.form == layout.CUDA }
 
-// isAway reports whether a slot's pixels are on the GPU alone.
+// isAway reports whether a slot's pixels are only on the GPU.
 func (b *batch) isAway(slot int) bool { return b.onGPU != nil && b.onGPU[slot] }
 
 // slotBytes are the pixels of one slot.
@@ -176,7 +176,7 @@ func (b *batch) slotBytes(i int) []byte {
 	return b.pixels[i*n : (i+1)*n : (i+1)*n]
 }
 
-// maskBytes are the elements of a slot's mask; empty if the batch has none.
+// maskBytes are the elements of a slot's mask; empty if the batch has no masks.
 func (b *batch) maskBytes(i int) []byte {
 	n := len(b.masks) / len(b.slots)
 	return b.masks[i*n : (i+1)*n : (i+1)*n]
@@ -209,7 +209,7 @@ func (b *batch) assemble(c *Catalog) error {
 	return b.putHeader(c)
 }
 
-// place finds where in the batch's file its images, its masks and its arrays are.
+// place finds where the batch's images, masks and arrays are in its file.
 func (b *batch) place(file []byte) {
 	part := func(start, bytes int64) []byte { return file[start : start+bytes] }
 	start := layout.DataOffset(b.form, b.spec)
@@ -233,7 +233,7 @@ func (b *batch) place(file []byte) {
 	}
 }
 
-// putHeader writes what is neither image, mask nor array.
+// putHeader writes everything but images, masks and arrays.
 func (b *batch) putHeader(c *Catalog) (err error) {
 	d := b.description()
 	m := d.Meta()

@@ -17,7 +17,7 @@ import (
 // memory is allocated.
 type batches struct {
 	catalog *Catalog
-	opts    *Options // with the catalog's
+	opts    *Options // the same as the catalog's
 	memory  *memory
 	kept    *kept
 	bad     *badParts
@@ -25,14 +25,14 @@ type batches struct {
 
 	mu       sync.Mutex
 	table    map[Key]*batch // every batch that exists
-	tried    map[Key]bool   // batches that failed when each of their samples had been tried
+	tried    map[Key]bool   // batches that failed after each of their samples was tried
 	streams  *readahead.Streams
 	schedule *schedule
 	flow     *flow
 	device   *device
-	takeWork sync.Cond // a batch may be waiting for a batch worker
+	takeWork sync.Cond // wakes batch workers: a batch may be waiting for one
 	closed   bool
-	ctx      context.Context // of reads; it ends when the engine closes
+	ctx      context.Context // for reads; it ends when the engine closes
 	cancel   context.CancelFunc
 	wait     sync.WaitGroup
 }
@@ -50,11 +50,11 @@ func (all *batches) start() {
 	for _, d := range all.flow.drawers {
 		all.wait.Go(d.run)
 	}
-	for range min(all.opts.BatchWorkers, len(all.flow.drawers)) { // what they do takes a processor
+	for range min(all.opts.BatchWorkers, len(all.flow.drawers)) { // their work takes a processor
 		all.wait.Go(batchWorker{all, toMake}.run)
 		all.wait.Go(batchWorker{all, toCopy}.run)
 	}
-	if all.device.gpu != nil { // one, so that no batch takes room while an earlier one is refused it
+	if all.device.gpu != nil { // only one, so that no batch takes room that an earlier one was refused
 		all.wait.Go(batchWorker{all, toSend}.run)
 		all.wait.Go(batchWorker{all, toSwap}.run)
 	}
@@ -83,7 +83,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.endWork(b)
-	all.takeWork.Broadcast() // there may be room for the next one
+	all.takeWork.Broadcast() // the next batch may begin now
 	switch {
 	case b.state == failed: // dropped meanwhile
 	case err == nil:
@@ -101,7 +101,7 @@ func (all *batches) finishLayout(b *batch, err error) {
 	}
 }
 
-// beginWork keeps the memory of a batch, and of what it is a copy of, until endWork.
+// beginWork keeps the memory of a batch, and that of its source if it is a copy, until endWork.
 func (b *batch) beginWork() {
 	for ; b != nil; b = b.source {
 		b.writers++
@@ -200,15 +200,15 @@ func (all *batches) remove(b *batch) {
 	}
 }
 
-// isKnown reports whether a batch is the one that the next Open of its key gets, rather than a
-// copy, or one that was dropped.
+// isKnown reports whether the next Open of a batch's key gets this batch. It does not if the batch
+// is a copy, or was dropped.
 func (all *batches) isKnown(b *batch) bool { return all.table[b.key] == b }
 
 // A shelf holds the batches of streams.
 type shelf struct{ *batches }
 
-// Prefetch implements readahead.Shelf. A batch that failed before is not made: the next Open checks
-// whether its files have changed.
+// Prefetch implements readahead.Shelf. It does not make a batch that failed before: the next Open
+// checks whether its files have changed.
 func (all shelf) Prefetch(k Key, form layout.Form) bool {
 	if all.closed || all.table[k] != nil || all.tried[k] {
 		return false

@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A batchWorker lays batches out and assembles them once their slots are done. It does not wait
-// in between, so a batch whose storage does not answer delays no other.
+// A batchWorker lays batches out, and assembles them once their slots are done. It does not wait in
+// between, so a batch whose storage does not answer delays no other batch.
 type batchWorker struct {
 	batches *batches
 	task    task
@@ -99,8 +99,8 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	return nil
 }
 
-// fitsBeside reports whether there can be room for a copy beside its source. If there never is,
-// that goes as soon as nobody holds it, and the batch is made in the form that was asked for.
+// fitsBeside reports whether there can ever be room for a copy beside its source. If not, the
+// source goes as soon as nothing holds it, and the batch is made in the form that was asked for.
 func (w batchWorker) fitsBeside(c *batch) bool {
 	all := w.batches
 	all.mu.Lock()

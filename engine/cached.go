@@ -14,7 +14,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Where a sample can wait for its next reader.
+// Where a sample can wait until it is read again.
 const (
 	nowhere = iota
 	inMemory
@@ -22,16 +22,16 @@ const (
 	places
 )
 
-// kept is what is kept of samples between their reads, and where.
+// kept holds what is kept of samples between their reads, and knows where it is.
 type kept struct {
 	ds      *dataset.Dataset
 	pages   *pages.Cache   // nil: there are no compressed pages
-	entries *entries.Store // where decoding of JPEGs can start; nil: not known
+	entries *entries.Store // where decoding of JPEGs can start; nil: unknown
 	cache   *cache.Cache   // nil: no cache
-	local   *local         // what is kept on a local disk; nil: nothing that is planned
-	keeper  *keeper        // the plan of both; nil: none
-	forms   *forms         // in which form samples are in memory; nil: as they are stored
-	disk    *diskForms     // which samples are packed on the disk, too; nil: none
+	local   *local         // single samples on a local disk; nil: none are planned there
+	keeper  *keeper        // the plan for cache and local; nil: none
+	forms   *forms         // in which form samples are in memory; nil: as stored
+	disk    *diskForms     // which samples the disk keeps packed, too; nil: none
 	rates   *rates
 }
 
@@ -54,12 +54,12 @@ func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
 	return k
 }
 
-// close writes what is to be kept, and gives all memory back.
+// close writes what outlives the mount, and gives all memory back.
 func (k *kept) close() {
 	k.cache.Close()
 	k.ds.DropPages(k.pages)
 	k.pages.Close()
-	_ = k.entries.Close() // it has logged what failed
+	_ = k.entries.Close() // failures were logged
 }
 
 // openEntries opens the entry points that are kept beside the index; nil: there are none.
@@ -106,8 +106,8 @@ func (k *kept) decodingOrder(b *batch) []int32 {
 	return order
 }
 
-// move says where a sample waits for a slot, and where it will wait after that, if that is planned
-// already.
+// move says where a sample waits before a slot shows it, and where it will wait afterwards, if that
+// is planned already.
 func (k *kept) move(s shard.Slot) (from, to int, known bool) {
 	p, last := k.keeper.planOf(s.Epoch)
 	switch {
@@ -126,8 +126,8 @@ func (k *kept) move(s shard.Slot) (from, to int, known bool) {
 	return from, to, p != nil || last
 }
 
-// turnOf is when, of its share of a batch, a sample has its turn: one that leaves the memory, or
-// else the disk, before one that enters it.
+// turnOf says when in its share of a batch a sample is read: one that leaves the memory (or else
+// the disk) before one that enters it.
 func turnOf(from, to int) float64 {
 	switch {
 	case from == to:
@@ -141,11 +141,11 @@ func turnOf(from, to int) float64 {
 // unknownIdentity is the identity of a file that could not be opened.
 var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 
-// load returns the encoded sample, from the cache or from storage, in the worker's input buffer,
-// and the identity of its file, which is unknown if the file could not be opened. A replacement is
-// not part of the epoch's plan, so the cache does not record it. Of a JPEG, only what is decoded
-// from entry points may be there, unless whole is true: that is for a sample of which too little
-// was read before.
+// load reads the encoded sample, from the cache or from storage, into the worker's input buffer. It
+// also returns the identity of the file, which is unknown if the file could not be opened. A
+// replacement is not part of the epoch's plan, so the cache does not record it. Only those bytes of
+// a JPEG that are decoded from entry points may be there, unless whole is true: that is for a
+// sample of which too little was read before.
 func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := l.batches, it.b
 	l.input.refused = nil
@@ -166,7 +166,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 		}
 		all.meter.hit(b.key.Epoch)
 		there := all.kept.local.has(id)
-		a.disk = a.disk && (there || !l.sample.packed) // which is no file
+		a.disk = a.disk && (there || !l.sample.packed) // a packed sample is not a file
 		all.kept.local.settle(a, epoch, id, seen, data, there)
 		return data, seen, nil
 	}
@@ -216,8 +216,8 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	return data, seen, nil
 }
 
-// read is load from storage. What a cache may keep is read entirely: first says that the sample is
-// read as the epoch's plan has it, and disk that the plan wants it in the local cache.
+// read is load from storage. It reads a sample entirely if a cache may keep it. first says that the
+// sample is read as the epoch's plan has it, and disk that the plan wants it in the local cache.
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
@@ -266,9 +266,9 @@ func stampOf(file dataset.Identity) cache.Stamp {
 	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
 }
 
-// packs says whether a sample that was read in an epoch is to be packed where it is kept, if that
-// is planned, and if there is room for packed samples to grow, and as part of which mix. file is
-// what was read.
+// packs says whether a sample that was read in an epoch is to be packed where it is kept: if that
+// is planned, and if there is room for packed samples to grow. It also returns the mix to which the
+// packed sample belongs. file is what was read.
 func (k *kept) packs(epoch int, id int64, file []byte) (mix, bool) {
 	in, planned := k.keeper.Packs(epoch, id)
 	format := decode.Sniff(file)

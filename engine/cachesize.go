@@ -16,8 +16,8 @@ import (
 // AutoCache as a cache size means: whatever the memory limit leaves after everything else.
 const AutoCache = -1
 
-// A Budget divides the memory limit, by what the dataset's index and the options say, before
-// anything is read.
+// A Budget divides the memory limit before anything is read, based on the dataset's index and the
+// options.
 type Budget struct {
 	*catalog.Catalog
 	Options *Options // with defaults filled in
@@ -62,8 +62,8 @@ func (c Budget) CacheSize(file func(id int64) (size int64, cost shard.Cost)) (li
 	return limit, cache.Ratio(limit, o.Samples, o.readHere(), sizes, o.InFlight())
 }
 
-// Kind is that of the samples of a cost, for package cache: without a shuffle, all are of one,
-// since plans do not tell costs apart then.
+// Kind returns the kind, for package cache, of samples of a cost. Without a shuffle, plans do not
+// tell costs apart, so all samples are of one kind.
 func (o *Options) Kind(cost shard.Cost) int {
 	if !o.Shuffle {
 		return 0
@@ -84,8 +84,8 @@ func (c Budget) CacheLimit() int64 {
 	return min(o.CacheSize, cache.MaxLimit)
 }
 
-// InFlight is how many samples may enter the cache before those they replace have left: of
-// several batches in the making, each may keep one sample more than it releases, and samples that
+// InFlight is how many samples may enter the cache before the samples they replace have left it.
+// Each of several batches in the making may keep one sample more than it releases, and samples that
 // are loaded at once may overtake one another.
 func (o *Options) InFlight() int {
 	return max(o.BatchWorkers*o.LocalShards(), o.drawers()) + o.drawers()
@@ -105,11 +105,11 @@ func (c Budget) encodedSize(i int) int64 {
 	return size
 }
 
-// largest is what the largest sample of a batch may take while it is made, if that is more than
-// there is always room for; or else 0.
+// largest is what the largest sample of a batch may take while it is made, if that exceeds the room
+// that is always there; otherwise 0.
 func (c Budget) largest(slots []shard.Slot, part Part) int64 {
-	const perPixel = 16                        // more than any codec takes, and the resizer
-	input, pixels := c.Pages.Largest, int64(0) // a page, or else a sample as it is stored and unpacked
+	const perPixel = 16                        // more than any codec and the resizer take
+	input, pixels := c.Pages.Largest, int64(0) // a page, or otherwise a sample as stored, and unpacked
 	for _, s := range slots {
 		h, w := c.SizeOf(s.ID)
 		if c.readsImages(part) {
@@ -141,7 +141,7 @@ func (c Budget) spareMemory() int64 {
 	for i := range o.Arrays {
 		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.ArrayForm(i))))
 	}
-	const plans = 4 // plans of four epochs at least
+	const plans = 4 // plans for four epochs at least
 	kept := shares{memory: 1}
 	if c.Dataset.Kept() != nil {
 		kept.disk = 1
@@ -168,8 +168,8 @@ func (o *Options) keepConfig(ratio float64) keep.Config {
 	return keep.Config{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
 }
 
-// openCache creates the cache that the options ask for, and the keeper of what it and a local cache
-// keep; nil: there is none.
+// openCache creates the cache that the options ask for, and the keeper that plans for it and for
+// the local cache; nil: there is none.
 func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	o := c.Options
 	limit, ratio := c.cacheSize()
@@ -204,7 +204,7 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 	return opened, k
 }
 
-// saturating is a*b, of factors from 0, capped so that adding to it does not overflow.
+// saturating is a*b, for factors of 0 or more, capped so that adding to it does not overflow.
 func saturating[A, B int | int64](a A, b B) int64 {
 	const most = math.MaxInt64 / 2
 	if a > 0 && int64(b) > most/int64(a) {

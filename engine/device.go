@@ -12,24 +12,24 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Batches on a GPU are copies of others, made ahead where a stream reads the form CUDA; or, where
-// the GPU made samples of them (gpudecode.go), they are there alone, and other forms are copied
-// back. Nothing but readers of the form CUDA depends on the GPU: what it does not do in time, or
-// fails at, is done without it.
+// Batches get to a GPU in two ways. Most are copies of other batches, made ahead where a stream
+// reads the form CUDA. If the GPU made samples of a batch (gpudecode.go), the batch is only there,
+// and other forms are copied back. Only readers of the form CUDA depend on the GPU: work that it
+// does not do in time, or fails at, is done without it.
 
-// device is the GPU that batches are put on, and what is asked of its driver. There is one even
-// without a GPU. The lock of the batches guards it.
+// device is the GPU that batches are put on, with what its driver is asked to do. There is a device
+// even without a GPU. The lock of the batches guards it.
 type device struct {
 	batches *batches
 	gpu     *gpu.Device // nil: none
-	share   *share      // of the samples that the GPU makes; nil: it makes none
+	share   *share      // divides samples between the GPU and the processors; nil: the GPU makes none
 	workers []*gpuWorker
 	use     gpuUse
 
-	asking       []*batch      // that the driver is at work for
-	wait         time.Duration // how long host forms wait for that
-	isLost       bool          // and that was reported
-	unregistered sync.Once     // that the GPU does not copy from batch memory by itself
+	asking       []*batch      // batches that the driver is working on
+	wait         time.Duration // how long host forms wait for the driver
+	isLost       bool          // the GPU is lost, and that was reported
+	unregistered sync.Once     // reports that the GPU does not copy from batch memory by itself
 }
 
 func newDevice(all *batches) *device {
@@ -44,10 +44,10 @@ func newDevice(all *batches) *device {
 // takes to start and to compile kernels.
 const deviceWait = 5 * time.Second
 
-// ask has the GPU's driver do something for a batch, whose memory stays until it has. Unless that
-// is for readers on the GPU alone, it is not waited for longer than deviceWait, and nothing is when
-// the engine closes. The error is errHangs or ErrClosed then, and late, unless it is nil, is called
-// once the driver has answered.
+// ask has the GPU's driver do something for a batch, whose memory stays until the driver has
+// answered. Only work for readers on the GPU may take longer than deviceWait, and no work is waited
+// for once the engine closes. If the wait ends early, the error is errHangs or ErrClosed, and late,
+// unless it is nil, is called once the driver has answered.
 func (d *device) ask(b *batch, f func() error, late func(error)) error {
 	all := d.batches
 	all.mu.Lock()
@@ -90,8 +90,8 @@ func (d *device) ask(b *batch, f func() error, late func(error)) error {
 	}
 }
 
-// findSlot finds memory on the GPU for a copy. Others there give way to one that an Open waits for.
-// The error is errNoRoom if there is no room now.
+// findSlot finds memory on the GPU for a copy. Other batches on the GPU give way to a copy that an
+// Open waits for. The error is errNoRoom if there is no room now.
 func (d *device) findSlot(c *batch) error {
 	all := d.batches
 	for {
@@ -116,8 +116,8 @@ func (d *device) findSlot(c *batch) error {
 	}
 }
 
-// slotAhead returns memory on the GPU for a batch of which the GPU is to make samples, for readers
-// who read it there; nil: there are none, or no room without asking the driver.
+// slotAhead returns memory on the GPU for a batch if the GPU is to make samples of it for readers
+// there; nil: there are no such readers, or there is no room without asking the driver.
 func (d *device) slotAhead(b *batch) *gpu.Slot {
 	all := d.batches
 	all.mu.Lock()
@@ -139,8 +139,8 @@ func (d *device) isReadThere(b *batch) bool {
 	return ok && form == layout.CUDA && d.batches.isKnown(b)
 }
 
-// send puts on the GPU what is not there yet of a batch: all of it, in a copy's slot, or what the
-// GPU has not made.
+// send puts the parts of a batch on the GPU that are not there yet: all of it, in a copy's slot, or
+// what the GPU has not made.
 func (d *device) send(b, from *batch) error {
 	slot := b.slot
 	run := from.absent(slot.Address())
@@ -159,7 +159,8 @@ func (d *device) send(b, from *batch) error {
 	return err
 }
 
-// absent is what puts on the GPU what is not there of a batch, which begins at an address there.
+// absent returns the copies that put the missing parts of a batch on the GPU, where the batch
+// begins at an address.
 func (b *batch) absent(address uint64) (r gpu.Run) {
 	n := b.spec.SampleBytes()
 	at := func(slot int) uint64 { return address + uint64(slot)*uint64(n) }
@@ -193,7 +194,8 @@ func (d *device) fetch(c *batch) error {
 	return err
 }
 
-// forget makes the next Open of a batch make another one. Those who hold it keep it.
+// forget makes the next Open of a batch's key make a new batch. Files that are open on the old one
+// stay.
 func (all *batches) forget(b *batch) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -201,7 +203,8 @@ func (all *batches) forget(b *batch) {
 	all.freeUnneeded(b)
 }
 
-// leave makes a batch that is being made go on without the GPU: what was there alone is made again.
+// leave makes a batch in the making go on without the GPU: samples that were only there are made
+// again.
 func (d *device) leave(b *batch) {
 	all := d.batches
 	for i := range b.items {
@@ -210,7 +213,7 @@ func (d *device) leave(b *batch) {
 			if b.joined.left != nil {
 				b.joined.left[i]++
 			}
-			all.again(b, int32(i)) // Images are the first part of what a GPU makes
+			all.again(b, int32(i)) // images are the first part of what a GPU makes
 		}
 	}
 	b.freeSlot(all.memory)
@@ -240,8 +243,8 @@ func (d *device) sendAhead(b *batch) {
 	}
 }
 
-// failed reports that a batch could not be put on the GPU: of a lost GPU once, of anything
-// else each time that an Open fails.
+// failed reports that a batch could not be put on the GPU: once if the GPU is lost, otherwise each
+// time that an Open fails.
 func (d *device) failed(c *batch, err error) {
 	all, lost := d.batches, errors.Is(err, gpu.ErrLost)
 	if lost && d.isLost || !lost && c.waiting == 0 {

@@ -9,20 +9,20 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// diskForms have a local cache that has room for a whole dataset, and for more, keep samples packed
-// beside their files, and read them in this form. No hit depends on what is packed, and when: of
-// all other samples, the disk has the files.
+// diskForms keep samples packed beside their files, and read them in this form, where a local cache
+// has room for more than the whole dataset. Hits do not depend on which samples are packed, or
+// when: of all others, the disk has the files.
 //
 // A nil diskForms keeps and reads nothing.
 type diskForms struct {
 	packed *dataset.Kept
 	budget Budget
-	share  float64 // of the samples that may be packed: what there is room for
+	share  float64 // share of the samples that may be packed, for which there is room
 
-	there bits         // samples that were seen or put there
+	there bits         // samples that were seen or put on the disk
 	never bits         // samples that have no packed form to keep
 	kept  atomic.Int64 // packed samples that were given to the disk
-	read  atomic.Int64 // that came from it
+	read  atomic.Int64 // packed samples that came from it
 }
 
 // bits are a set of samples.
@@ -38,11 +38,12 @@ func (b bits) set(id int64, in bool) {
 	}
 }
 
-// mostLarger is what a packed sample takes of the room on the disk at the most, as a multiple of
-// its file: larger ones are not kept.
+// mostLarger is the most room that a packed sample may take on the disk, as a multiple of its
+// file's size. Larger ones are not kept.
 const mostLarger = 1.5
 
-// openDiskForms returns nil if the dataset has no such local cache, or this was not asked for.
+// openDiskForms returns nil if the dataset has no such local cache, or if packing was not asked
+// for.
 func openDiskForms(c Budget, m *memory) *diskForms {
 	p, n := c.packedOnDisk(), c.Options.Samples
 	if p == nil || !m.ledger.reserve(useIndex, 2*(n/8+8)) {
@@ -80,18 +81,18 @@ func (d *diskForms) fits(id int64) bool {
 	return float64(uint64(id)*golden>>11) < d.share*(1<<53)
 }
 
-// may says whether a sample can be packed there at all.
+// may says whether a sample can be packed on the disk at all.
 func (d *diskForms) may(id int64) bool {
 	ds := d.budget.Dataset
 	return ds.InStore(int(id)) && sample.CostOf(ds, int(id)) == shard.Encoded
 }
 
-// wants says whether a sample that was read is to be packed for the disk.
+// wants says whether a sample that was read should be packed for the disk.
 func (d *diskForms) wants(id int64) bool {
 	return d != nil && d.fits(id) && d.may(id) && !d.there.has(id) && !d.never.has(id)
 }
 
-// load reads a packed sample, or what an epoch shows of it; false: it is not there.
+// load reads a packed sample, or the part of it that an epoch shows; false: it is not there.
 func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64, seen dataset.Identity, ok bool) {
 	if d == nil || !d.fits(id) || !d.may(id) {
 		return nil, 0, unknownIdentity, false
@@ -104,7 +105,7 @@ func (d *diskForms) load(epoch int, id int64, l *load) (data []byte, read int64,
 	return data, read, seen, ok
 }
 
-// keep gives a sample to the disk that was packed.
+// keep gives a packed sample to the disk.
 func (d *diskForms) keep(id int64, seen dataset.Identity, packed []byte) {
 	if _, ok := dataset.PackedCost(int64(len(packed))); !ok || int64(len(packed)) > d.budget.mostPacked(id) {
 		d.never.set(id, true)
@@ -123,7 +124,7 @@ func (d *diskForms) drop(id int64) {
 	}
 }
 
-// stats says what the disk keeps packed; nil: it is not asked to.
+// stats says what the disk keeps packed; nil: it was not asked to.
 func (d *diskForms) stats() *DiskFormStats {
 	if d == nil {
 		return nil

@@ -30,9 +30,9 @@
 //   - kept: what the cache and a local disk keep of each epoch, as the keeper plans in the
 //     background. Nothing waits for it.
 //
-// A batch is wanted, in the making, ready, or failed. schedule.move alone changes that. Results
-// still in flight for one that was dropped are discarded when they arrive. Only writing into a slot
-// pins its memory, from beginWriting to endWriting.
+// A batch is wanted, in the making, ready, or failed. Only schedule.move changes that. If a batch
+// is dropped, results still in flight for it are discarded when they arrive. Only writing into a
+// slot pins its memory, from beginWriting to endWriting.
 //
 // Every error has one cause (failure.go). Only a fault of the file itself reaches OnError; a
 // failure of the machine fails the batch, is logged with a hint, and is forgotten.

@@ -14,29 +14,29 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A drawer makes the pixels of samples that were loaded, on a thread of its own. There are as many
-// as there are processors to decode with. It has two of everything that an image needs until it is
-// in its slot, the second for the second image of a pair, and accounts for their memory.
+// A drawer makes the pixels of samples that were loaded, on a thread of its own. There is one for
+// each processor that decodes. It may decode two images as a pair, so it has two of everything that
+// an image needs until it is in its slot. It accounts for their memory.
 type drawer struct {
 	batches  *batches
 	cpus     machine.CPUs
 	decoders [2]*decode.Decoder
 	pixels   [2]pinned.Host // decoded pixels, if they differ from what the slot holds, and the resizer's scratch
-	packed   [2]pinned.Host // samples that are packed
+	packed   [2]pinned.Host // packed samples
 	packing  [2]decode.Packing
 	writers  [2]*layout.Writer
-	columns  []int      // where those of a mask are
-	held     pinned.Use // by decoders, as the account has it
-	charged  int64      // the part of all memory that the ledger has
+	columns  []int      // scratch for drawing masks: the source column of each column
+	held     pinned.Use // memory of the decoders, as the account has it
+	charged  int64      // the part of its memory that is charged to the ledger
 
 	hands, able [2]*load // what it draws, and the part of it that is still wanted
 
 	// Guarded by batches.mu.
-	loading *load // what it reads itself
+	loading *load // a load that it reads itself
 	resting bool  // it has nothing to do
-	turn    int   // counts the goroutines that stood in for one whose read hangs
-	rounds  int   // counts what it was given to draw
-	probe   int   // the round in which it reads itself, to know how long that takes
+	turn    int   // counts the goroutines that took over from one whose read hangs
+	rounds  int   // counts the times it was given something to draw
+	probe   int   // the round in which it reads a sample itself, to measure how long that takes
 }
 
 func newDrawer(all *batches, cpus machine.CPUs) *drawer {
@@ -64,9 +64,9 @@ func (d *drawer) presize(bytes int64) error {
 	return err
 }
 
-// run draws until the engine closes, or until a stand-in has taken over, as its own read hangs. It
-// locks its OS thread, to which the CPUs belong, and which ends with it, so that no other goroutine
-// inherits them.
+// run draws until the engine closes, or until its own read hangs and a stand-in has taken over. It
+// locks its goroutine to its OS thread, which is pinned to CPUs. The thread ends with the
+// goroutine, so that no other goroutine inherits the CPUs.
 func (d *drawer) run() {
 	all := d.batches
 	runtime.LockOSThread()
@@ -79,14 +79,14 @@ func (d *drawer) run() {
 	}
 }
 
-// pin has the calling thread, to which its goroutine is locked, run on some CPUs only.
+// pin restricts the calling thread, to which its goroutine is locked, to some CPUs.
 func pin(cpus machine.CPUs, log *slog.Logger) {
 	if err := machine.Pin(cpus); err != nil {
 		log.Warn("a worker stays where it is", "reason", err)
 	}
 }
 
-// near has the calling goroutine, to its end, run near the GPU, if that is asked for.
+// near has the calling goroutine, until it ends, run near the GPU, if that is asked for.
 func (d *device) near() {
 	if cpus := d.batches.opts.NearDevice; len(cpus) > 0 {
 		runtime.LockOSThread()
@@ -94,12 +94,12 @@ func (d *device) near() {
 	}
 }
 
-// draw makes the pixels of one or two samples, in their slots: transformed, mirrored, normalised,
-// and in the slots' order of axes. What came of each is in sample.drawn.
+// draw makes the pixels of one or two samples, in their slots: transformed, mirrored, normalized,
+// and in the slots' order of axes. The result of each is in sample.drawn.
 func (d *drawer) draw(hands []*load) {
 	all, began, drawn := d.batches, time.Now(), 0
 	able := d.begin(hands)
-	if len(able) > 0 && !d.try(able) && len(able) > 1 { // one of them is at fault, and the other may be of another batch
+	if len(able) > 0 && !d.try(able) && len(able) > 1 { // only one of them is at fault, and the other may belong to another batch
 		d.try(able[:1])
 		d.try(able[1:])
 	}
@@ -188,8 +188,8 @@ func (d *drawer) begin(hands []*load) []*load {
 	return able
 }
 
-// try draws samples, and reports whether there was no panic, which is the error of all of them.
-// After it the decoders' state is unknown, and others take their place.
+// try draws samples, and reports whether it did so without a panic. A panic is the error of all of
+// them. The decoders' state is then unknown, so new ones take their place.
 func (d *drawer) try(able []*load) bool {
 	var err error
 	func() {
@@ -212,7 +212,7 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
-		if l.part != Images { // which is no one's other of a pair
+		if l.part != Images { // such a load is never one of a pair
 			if l.part == Masks {
 				l.sample.drawn = d.drawMask(l)
 			} else {
@@ -255,8 +255,8 @@ func (d *drawer) plan(i int, l *load) (err error) {
 	return err
 }
 
-// admit charges what drawing a sample, as the first or second of a pair, takes beyond what the
-// drawer holds, unless the ledger refuses that.
+// admit charges the memory that drawing a sample takes beyond what the drawer holds, or reports
+// that the ledger refuses it. i says whether the sample is the first or second of a pair.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
 	if l.part == Masks {
@@ -272,7 +272,7 @@ func (d *drawer) admit(i int, l *load, only bool) bool {
 	return ok
 }
 
-// trim frees what is kept for the next image.
+// trim frees the memory that is kept for the next image.
 func (d *drawer) trim() {
 	for i := range d.decoders {
 		d.decoders[i].Trim()

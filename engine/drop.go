@@ -1,7 +1,6 @@
 package engine
 
-// discard ends a batch that nothing holds. Its memory is freed at once, or by the item
-// workers that are writing into it.
+// discard ends a batch that nothing holds. Its memory is freed at once, or by the last writer.
 func (all *batches) discard(b *batch) {
 	if b.refs != 0 {
 		panic("engine: a batch that somebody holds is dropped")
@@ -19,7 +18,7 @@ func (all *batches) removeBatch(b *batch, why error) {
 	if s := b.source; s != nil && s.copies[b.form] == b {
 		delete(s.copies, b.form)
 	}
-	for _, c := range b.copies { // those that are wanted have no memory yet, or this could not go
+	for _, c := range b.copies { // copies that are wanted have no memory yet, or they would hold this batch
 		all.removeBatch(c, errGone)
 		if c.refs > 0 {
 			close(c.done)
@@ -28,8 +27,8 @@ func (all *batches) removeBatch(b *batch, why error) {
 	b.free(all.memory)
 }
 
-// holdSource keeps the source of a copy that has memory, and is wanted. The source may be a copy
-// itself, of a batch that is on a GPU.
+// holdSource holds the source of a copy that has memory and is wanted. The source may itself be a
+// copy, of a batch that is on a GPU.
 func (b *batch) holdSource() {
 	if b.source != nil && !b.holds && b.refs > 0 && b.state != wanted {
 		b.holds = true

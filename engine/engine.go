@@ -73,7 +73,7 @@ const closeWait = 1500 * time.Millisecond
 
 // Close ends all workers and frees all memory except that of open files, which is freed when they
 // are closed. Pending Opens get ErrClosed. Close waits for images being decoded, but not for reads
-// that hang in the kernel, or a GPU's driver that does not answer: in that case it returns an
+// that hang in the kernel, or for a GPU driver that does not answer. In that case it returns an
 // ErrLeftBehind that names them, within three seconds, and the dataset and the GPU must stay open
 // for them. If they ever return, the rest is freed.
 func (e *Engine) Close() error {
@@ -98,12 +98,12 @@ func (e *Engine) Close() error {
 		}
 		if names := e.reading(); len(names) > 0 {
 			return fmt.Errorf("%w: %s", ErrLeftBehind, strings.Join(names, ", "))
-		} // else an image takes long to decode
+		} // otherwise an image is taking long to decode
 	}
 }
 
-// reading names the samples and batches whose files are being read, or that the GPU's driver is at
-// work for.
+// reading names the samples and batches whose files are being read, or that the GPU's driver is
+// working on.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -169,12 +169,12 @@ func (e *Engine) Budget() Budget { return Budget{e.catalog, e.opts} }
 // Catalog is what exists: the shapes, sizes and samples of all batches.
 func (e *Engine) Catalog() *Catalog { return e.catalog }
 
-// ShardsHere are the shards that are read here, to excluded.
+// ShardsHere returns the range of shards that are read here; to is excluded.
 func (e *Engine) ShardsHere() (from, to int) {
 	return e.opts.LocalFrom, e.opts.LocalFrom + e.opts.LocalShards()
 }
 
-// Remedy is what to do about an error of Open; "" where that is not known, or a file is at fault.
+// Remedy says what to do about an error of Open; "" if that is unknown, or if a file is at fault.
 func (e *Engine) Remedy(err error) string {
 	if fault.Of(err) == fault.File {
 		return ""
@@ -196,9 +196,8 @@ func (e *Engine) Reserve(bytes int64) { e.memory.reserve(useRuntime, bytes) }
 // no reader uses is freed at once to meet it.
 func (e *Engine) SetMemoryLimit(n int64) { e.memory.setLimit(n) }
 
-// RoomForBatches is the most bytes that batches can ever take together: what the memory limit
-// leaves beside the process, the index, and the loading and drawing of samples. One that is larger
-// fails.
+// RoomForBatches is the most bytes that batches can ever take together: the memory limit less the
+// process, the index, and the loading and drawing of samples. A batch that is larger fails.
 func (e *Engine) RoomForBatches() int64 { return e.memory.forBatches() }
 
 // Usage is the memory limit and its use, in bytes.
@@ -216,9 +215,9 @@ func (e *Engine) ProbeFile() (fd int, closeFile func(), err error) {
 	return fd, func() { _ = unix.Close(fd) }, nil
 }
 
-// Describe says what each slot of a batch shows. Only if bad samples are replaced or zeroed does
-// it wait for the pixels, because the two must agree. Otherwise it reads nothing: a sample is
-// corrupt if the index or the last attempt to read it says so.
+// Describe says what each slot of a batch shows. It waits for the pixels only if bad samples are
+// replaced or zeroed, because the description must then agree with the pixels. Otherwise it reads
+// nothing: a sample is corrupt if the index or the last attempt to read it says so.
 func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, error) {
 	if !e.catalog.Exists(k) {
 		return catalog.Description{}, fmt.Errorf("%w: %s", ErrNotExist, k)
@@ -234,7 +233,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 		return catalog.Description{}, err
 	}
 	defer e.unhold(b)
-	d := b.description() // the same, whichever part it was
+	d := b.description() // the description is the same for every part
 	d.Key, d.Spec = k, d.Spec.In(e.catalog.Options.Layout)
 	if !b.key.Part.HasImages() {
 		d.Spec = e.catalog.SpecOf(b.slots)
@@ -242,10 +241,10 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 	return d, nil
 }
 
-// Open returns a batch in one of its large forms, making it in the form that was asked for
-// first. The form CUDA exists with Options.Device alone; the pixels stay on the GPU until its File
-// is closed. It waits until the batch is complete and, if the memory limit is used up, at most
-// Options.MemoryWait for its turn. If ctx ends, the batch is still made for the other Opens
+// Open returns a batch in one of its large forms. If the batch does not exist yet, it is made in
+// that form. The form CUDA exists only with Options.Device; its pixels stay on the GPU until the
+// File is closed. Open waits until the batch is complete and, if the memory limit is used up, at
+// most Options.MemoryWait for its turn. If ctx ends, the batch is still made for the other Opens
 // that wait for it; if there are none, it is given up.
 //
 // Errors: ErrNotExist, ErrBad, ErrNoMemory, ErrTooBig, ErrMachine, ErrClosed, and ctx's own.
@@ -262,7 +261,7 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	for err == nil && b.form != form {
 		source, next := b, form
 		if b.form == layout.CUDA || form == layout.CUDA && b.spec.Order != e.opts.Layout {
-			next = e.catalog.TensorForm() // what is on the GPU are the pixels as they are
+			next = e.catalog.TensorForm() // the pixels on the GPU have the batch's own form
 		}
 		b, err = e.readers.holdCopy(ctx, source, next)
 		away := errors.Is(err, errAway)
@@ -279,9 +278,10 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 	return &File{batches: e.batches, batch: b}, nil
 }
 
-// Begin has a batch made for an Open that will follow, in that form, and reports whether it is made
-// already, without waiting. It takes only memory that reading ahead may take. A batch that does not
-// fit, or that failed before, is not made; nor is one of too many that were begun and not opened.
+// Begin has a batch made, in a form, for an Open that will follow. It does not wait, and reports
+// whether the batch is made already. It takes only memory that reading ahead may take. A batch is
+// not begun if it does not fit, if it failed before, or if too many others were begun and not
+// opened.
 func (e *Engine) Begin(k Key, form layout.Form) (made bool) {
 	c := e.catalog
 	if !c.Exists(k) {

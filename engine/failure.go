@@ -20,7 +20,7 @@ var (
 	// fault, and the next Open tries the batch again.
 	ErrMachine = errors.New("the machine failed")
 	// ErrLeftBehind is returned by Close if reads hang in the kernel, or calls in a GPU's driver.
-	// They, the memory they use and the dataset's descriptors stay until they return.
+	// These calls, the memory they use and the dataset's descriptors stay until they return.
 	ErrLeftBehind = errors.New("reads that hang in the kernel, or in the GPU's driver, were left behind")
 	// ErrTooBig means that the batch would exceed the maximum size of a file.
 	ErrTooBig = errors.New("the batch is larger than a file can be")
@@ -34,7 +34,7 @@ var (
 	// ErrPanic means that a bug in batchfs ended the work for a batch.
 	ErrPanic = errors.New("panic")
 
-	// errAway means that a batch is on the GPU alone, which does not give it back.
+	// errAway means that a batch is only on the GPU, which does not give it back.
 	errAway = errors.New("the pixels are on the GPU")
 	// errHangs means that the GPU's driver has not answered yet.
 	errHangs = errors.New("the GPU's driver does not answer")
@@ -44,10 +44,10 @@ var (
 	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
 	// errLater means that a batch turned out to have large samples: see schedule.mayBegin.
 	errLater = errors.New("other batches may go first")
-	// errProven means that part of a sample, which is not shown, is known to be good.
+	// errProven means that a part of a sample that the batch does not show is known to be good.
 	errProven = errors.New("known to be good")
-	// errNoRoom means that the memory limit leaves no room at the moment: what was asked for is not
-	// begun before there is some. It never reaches a reader.
+	// errNoRoom means that the memory limit leaves no room at the moment. The work that asked for
+	// memory is not begun until there is some. It never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")
 )
 

@@ -16,57 +16,57 @@ import (
 	"github.com/batchfs/batchfs/internal/sample"
 )
 
-// flow is the way of samples from storage to the drawers. Loads read ahead, each in a goroutine
-// that exists while there is something to read, and wait in one queue, ready, for the next drawer.
-// How many samples are on their way is learnt (window), and not a matter of the number of workers.
+// flow takes samples from storage to the drawers. Loads read ahead, each in a goroutine that exists
+// while there is something to read. Loads that are ready wait in one queue for the next drawer. How
+// many samples are on their way is learned (window), and does not depend on the number of workers.
 //
-// Handing a sample over costs a switch of threads, which is more than it gains where reads take no
-// time. Drawers then read for themselves (ownReads).
+// Handing a sample over costs a switch of threads. Where reads take no time, that is more than it
+// gains, so drawers read for themselves (ownReads).
 //
 // The lock of the batches guards it.
 type flow struct {
 	batches   *batches
 	newLoader func(o pixels.Options, e *sample.Entries) loader
 	hung      *hung
-	room      *room // where those that load wait for memory
+	room      *room // where loads wait for memory
 	window    window
 	own       ownReads
 
 	drawers []*drawer
 	work    sync.Cond // a drawer may have something to do
 	resting int       // drawers that have nothing to do
-	blocked bool      // one has nothing to do because there is no memory to draw what is ready
+	blocked bool      // a drawer has nothing to do because there is no memory to draw what is ready
 
 	loaders
 	ready     []*load // in the order in which they will be drawn
-	bytes     int64   // encoded, of those
+	bytes     int64   // encoded bytes of the ready loads
 	mostBytes int64
-	spare     []*load // with nothing to carry
+	spare     []*load // loads that carry nothing
 
 	onlyGPU  bool      // the GPU gets everything
 	gpuWaits int       // workers of the GPU that wait for slots
-	gpuWork  sync.Cond // there may be some
+	gpuWork  sync.Cond // there may be slots for the GPU
 }
 
 // loaders are the goroutines that load.
 type loaders struct {
-	loading int        // loads on their way, each with one
-	idle    int        // those that have loaded, and whose stacks are large enough for the next
-	next    chan *load // to these; closed when the engine closes
+	loading int        // loads on their way, each in a goroutine
+	idle    int        // goroutines that have finished a load, with stacks large enough for the next
+	next    chan *load // hands loads to idle goroutines; closed when the engine closes
 }
 
 const (
 	mostLoads    = 128       // unless Options.Loads says otherwise
-	memoryOfLoad = 512 << 10 // of the limit, for each
+	memoryOfLoad = 512 << 10 // each load takes this much of the memory limit
 
-	mostReady    = 32 << 20 // bytes that are ready, or less
-	shareOfReady = 32       // of the limit
+	mostReady    = 32 << 20 // most bytes that are ready, unless shareOfReady is less
+	shareOfReady = 32       // most bytes that are ready, as a part of the memory limit
 )
 
-// drawers is how many samples, or pairs of them, are decoded at once.
+// drawers is how many samples, or pairs of samples, are decoded at once.
 func (o *Options) drawers() int { return min(o.Workers, cmp.Or(o.CPUs, runtime.NumCPU())) }
 
-// loads is how many samples are on their way to the drawers at most.
+// loads is the most samples that are on their way to the drawers.
 func (o *Options) loads() int {
 	if o.Loads > 0 {
 		return o.Loads
@@ -74,9 +74,9 @@ func (o *Options) loads() int {
 	return max(2*o.drawers(), int(min(mostLoads, o.MemoryLimit/memoryOfLoad)))
 }
 
-// StoreLoads is how many samples should be on their way from an object store at most: an engine
-// uses as many as it finds to help. Each of cpus decodes about 3,000 images in the 100 ms that a
-// slow answer takes.
+// StoreLoads is the most samples that should be on their way from an object store: an engine uses
+// as many of these as help. Each CPU decodes about 3,000 images a second, so 300 in the 100 ms that
+// a slow answer takes.
 func StoreLoads(cpus int, memoryLimit int64) int {
 	const most, forEachCPU = 1024, 320
 	return max(cpus, int(min(memoryLimit/memoryOfLoad, most, int64(forEachCPU*cpus))))
@@ -86,13 +86,13 @@ func StoreLoads(cpus int, memoryLimit int64) int {
 // that are worked on at once.
 func (o *Options) DefaultDepth() int {
 	if busy := o.busyBatches(); busy > 1 {
-		return busy + 2 // one that is all but done, and one that is about to begin
+		return busy + 2 // one that is nearly done, and one that is about to begin
 	}
 	return 2
 }
 
 // DefaultBatchWorkers is how many batches should be made at once, so that a batch that waits for
-// its last samples keeps none of the others from being begun.
+// its last samples does not keep others from beginning.
 func (o *Options) DefaultBatchWorkers() int { return max(o.PrefetchDepth+1, o.busyBatches()) }
 
 // busyBatches is how many batches have samples that are worked on at once.
@@ -100,7 +100,7 @@ func (o *Options) busyBatches() int {
 	return (max(o.drawers(), o.Loads) + o.BatchSize - 1) / o.BatchSize
 }
 
-// newFlow makes the drawers, and what leads to them.
+// newFlow makes the drawers, and everything that feeds them.
 func newFlow(all *batches) *flow {
 	o := all.opts
 	f := &flow{
@@ -122,8 +122,8 @@ func newFlow(all *batches) *flow {
 	return f
 }
 
-// usual is how many loads there are: those on their way, a pair that each drawer has, and what
-// workers of the GPU have.
+// usual is how many loads usually exist: those on their way, a pair for each drawer, and those of
+// the GPU's workers.
 func (f *flow) usual() int {
 	d := f.batches.device
 	return f.window.size + 2*len(f.drawers) + len(d.workers)*d.mostHands()
@@ -183,7 +183,7 @@ func (d *drawer) next() []*load {
 				return nil
 			}
 			if len(f.ready) == 0 {
-				continue // reading failed
+				continue // its read failed
 			}
 		}
 		if hands := f.pop(d); len(hands) > 0 {
@@ -198,7 +198,7 @@ func (d *drawer) next() []*load {
 		d.resting = true
 		rested, starved := time.Now(), f.loading > len(f.room.waiting)
 		if len(f.room.waiting) > 0 {
-			f.room.some.Broadcast() // what it keeps for the next sample may give way now
+			f.room.some.Broadcast() // the memory that it keeps for the next sample may give way now
 		}
 		if len(all.schedule.in[wanted]) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
@@ -213,7 +213,7 @@ func (d *drawer) next() []*load {
 	return nil
 }
 
-// memoryCameBack wakes those that wait for memory, as a drawer has finished.
+// memoryCameBack wakes everything that waits for memory, because a drawer has finished.
 func (f *flow) memoryCameBack() {
 	if f.blocked {
 		f.blocked = false
@@ -248,14 +248,14 @@ func (f *flow) pop(d *drawer) []*load {
 	return hands
 }
 
-// wantsMore reports whether a drawer that has nothing to do would have if more samples were on
-// their way.
+// wantsMore reports whether there is a drawer with nothing to do that more samples on their way
+// would help.
 func (f *flow) wantsMore() bool {
 	return f.own.slow && len(f.room.waiting) == 0 && f.underWay() >= f.window.size && f.window.size < f.window.most && f.batches.schedule.nextSlot() != nil
 }
 
-// readHere has a drawer read a sample of a batch itself, or two that gain from being decoded
-// together, unless reading fails. The lock is held, but not while it reads. Not ok: the read hung,
+// readHere has a drawer read the next sample of a batch itself, or two that gain from being decoded
+// together, unless reading fails. The lock is held, but not during the read. Not ok: the read hung,
 // and another goroutine has taken the drawer over.
 func (d *drawer) readHere(b *batch) (ok bool) {
 	first, ok := d.readOne(b)
@@ -266,7 +266,7 @@ func (d *drawer) readHere(b *batch) (ok bool) {
 	if first.pairable() && b.state == making && len(b.todo) >= len(f.drawers) && f.hung.count.Load() == 0 {
 		second, ok = d.readOne(b)
 	}
-	f.enter(first) // not before, or another drawer could take it alone
+	f.enter(first) // not earlier, or another drawer could take it alone
 	if second != nil {
 		f.enter(second)
 	}
@@ -322,13 +322,13 @@ func (f *flow) take(b *batch) (l *load) {
 	return l
 }
 
-// resume begins what was left while loads waited for memory. The lock is held.
+// resume continues what was held back while loads waited for memory. The lock is held.
 func (f *flow) resume() {
 	f.batches.takeWork.Broadcast()
 	f.loadAhead()
 }
 
-// loadAhead begins what may be loaded. The lock is held.
+// loadAhead begins the loads that may begin. The lock is held.
 func (f *flow) loadAhead() {
 	for f.mayLoad() {
 		b := f.batches.schedule.nextSlot()
@@ -354,7 +354,8 @@ func (f *flow) loadAhead() {
 // that the start of a goroutine does not count.
 const mostIdle = 32
 
-// rest waits for the next load. It returns nil if enough others do, or when the engine closes.
+// rest waits for the next load. It returns nil if enough other goroutines rest, or when the engine
+// closes.
 func (f *flow) rest() *load {
 	f.batches.mu.Lock()
 	enough := f.batches.closed || f.idle >= min(f.window.size, mostIdle)
@@ -368,12 +369,12 @@ func (f *flow) rest() *load {
 	return <-f.next
 }
 
-// forGPU reports whether all slots of images are left to the workers of the GPU.
+// forGPU reports whether the workers of the GPU take all slots of images.
 func (f *flow) forGPU() bool {
 	return f.onlyGPU || f.batches.device.share.takesAll() && f.hung.count.Load() == 0
 }
 
-// loadMore loads a sample, unless there is an error, and further ones while more are wanted.
+// loadMore loads a sample, unless there is an error, and then further ones while more are wanted.
 func (f *flow) loadMore(l *load, err error) {
 	all := f.batches
 	for ; l != nil; err = nil {
@@ -397,8 +398,8 @@ func (f *flow) loadMore(l *load, err error) {
 	}
 }
 
-// moreSlots wakes those that fill slots, because n more can be handed out. Workers of the GPU that
-// wait for slots choose first, and call it again. The lock is held.
+// moreSlots wakes everything that fills slots, because n more can be handed out. Workers of the GPU
+// that wait for slots choose first, and then call it again. The lock is held.
 func (f *flow) moreSlots(n int) {
 	if f.gpuWaits > 0 {
 		f.gpuWork.Broadcast()
@@ -412,7 +413,7 @@ func (f *flow) moreSlots(n int) {
 	}
 }
 
-// wasDrawn is the end of the first attempt at a slot.
+// wasDrawn ends the first attempt at a slot.
 func (l *load) wasDrawn() {
 	err := l.sample.drawn
 	switch {
@@ -425,7 +426,7 @@ func (l *load) wasDrawn() {
 	}
 }
 
-// conclude settles what came of a load's item.
+// conclude settles the outcome of a load's item.
 func (l *load) conclude(err error) {
 	was := err
 	if err = l.judge(err); was == nil && err != nil { // another part of the sample is at fault
@@ -435,8 +436,8 @@ func (l *load) conclude(err error) {
 	l.end(standIn{l}.settle(err))
 }
 
-// end is the end of a load's item. The load is spare before anybody hears of that, so that who then
-// wants the next sample needs no other one.
+// end ends a load's item. The load becomes spare before anybody is woken, so that whoever wants the
+// next sample can use it.
 func (l *load) end(err error) {
 	it, at := l.item, l.sample.at
 	l.batches.flow.recycle(l)
@@ -458,7 +459,8 @@ func (f *flow) presizeLoads() {
 	}
 }
 
-// recycle makes a load spare. It keeps its buffer, unless more are spare than will be used.
+// recycle makes a load spare. The load keeps its buffer, unless more loads are spare than will be
+// used.
 func (f *flow) recycle(l *load) {
 	all := f.batches
 	l.input.chargeActual()
@@ -475,7 +477,7 @@ func (f *flow) recycle(l *load) {
 	l.input.giveBack()
 }
 
-// trim frees what loads and drawers that have nothing to do keep for the next sample.
+// trim frees what idle loads and drawers keep for the next sample.
 func (f *flow) trim() {
 	for _, l := range f.spare {
 		l.input.giveBack()
@@ -487,8 +489,7 @@ func (f *flow) trim() {
 	}
 }
 
-// drawAgain makes the pixels of a sample that is not in its first attempt, which has come to an
-// end.
+// drawAgain makes the pixels of a sample whose first attempt has ended.
 func (l *load) drawAgain() error {
 	l.drawn = make(chan struct{}, 1)
 	defer func() { l.drawn = nil }()
@@ -514,13 +515,13 @@ func (l *load) drawAgain() error {
 	return ErrClosed
 }
 
-// standIn starts a goroutine for each drawer whose own read is one of those that hang.
+// standIn starts a goroutine for each drawer whose own read is among those that hang.
 func (f *flow) standIn(hanging []*load) {
 	for _, d := range f.drawers {
 		if d.loading != nil && slices.Contains(hanging, d.loading) {
 			d.loading = nil
 			d.turn++
-			f.loading++ // as any other load, from now on
+			f.loading++ // from now on, it counts like any other load
 			f.batches.wait.Go(d.run)
 		}
 	}

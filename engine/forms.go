@@ -33,67 +33,67 @@ func (f *Form) Set(name string) error {
 	return option.Named(f, "cache form", formNames, name)
 }
 
-// A mix is in which form a plan keeps its samples.
+// A mix is how much of a plan's samples is packed.
 type mix struct {
-	packed float64 // the share of them that is packed, if it can be
-	grows  int64   // bytes that all of these may take beyond what their files would
-	needs  int64   // bytes of the cache without that
+	packed float64 // share of the samples to be packed, if they can be
+	grows  int64   // bytes that the packed samples may take beyond what their files would
+	needs  int64   // bytes of the cache without that growth
 	reason string
 }
 
 // forms decide which of the kept samples are packed. A packed sample takes a little more memory
-// than an encoded one, and is decoded in a fraction of the time: more of them cost reads, and save
-// processors.
+// than an encoded one, and is decoded in a fraction of the time: packing more costs reads, and
+// saves processor time.
 //
 // Let s be the bytes that are read of a sample, c and c' the times that drawing an encoded and a
 // packed one takes, rho the size of a packed one as a multiple of the encoded, m the share of the
-// dataset that memory has room for, B the rate of the storage, and P the number of drawers. As kept
-// samples are others in each epoch, a share of 1 - m of those that are packed is packed anew, which
-// c' includes. With a share p of the dataset packed and e encoded, e + rho*p = m, an epoch takes
-// the greater of
+// dataset that memory has room for, B the rate of the storage, and P the number of drawers. The
+// samples that are kept change from epoch to epoch, so a share of 1 - m of the packed ones is
+// packed anew in each; c' includes that. With a share p of the dataset packed and e encoded, e +
+// rho*p = m, an epoch takes the greater of
 //
 //	s (1 - e - p) / B   and   ((1 - p) c + p c') / P
 //
-// a sample. These are equal at
+// for each sample. These are equal at
 //
 //	p = (c/P - s (1-m)/B) / ((c - c')/P + (rho-1) s/B)
 //
-// Less is packed where that is below 0, all that fits where it is above m/rho; and where m is above
-// 1, at least the (m - 1)/(rho - 1) that cost no read. A few samples are packed until what that
-// takes is measured.
+// Less is packed if that is below 0, and all that fits if it is above m/rho. If m is above 1, at
+// least (m - 1)/(rho - 1) is packed, which costs no read. A few samples are packed until the costs
+// of packing are measured.
 type forms struct {
 	budget    Budget
-	limit     int64 // of the cache
-	room      int64 // for samples
+	limit     int64 // size of the cache
+	room      int64 // part of it for samples
 	rates     *rates
 	cache     *cache.Cache
 	ledger    *ledger
 	planning  int64       // bytes that a plan takes
-	readsFree func() bool // reads take no time
+	readsFree func() bool // reports whether reads take no time
 
 	// Known once learn was called.
 	costs    cache.Costs // of encoded samples
-	packable float64     // the share of their bytes that can be packed
+	packable float64     // share of the encoded bytes that can be packed
 
 	mu   sync.Mutex
 	now  mix   // of the latest plan
-	left int64 // bytes that it leaves for packed samples to grow
+	left int64 // bytes that the latest plan leaves for packed samples to grow
 }
 
-// newForms decides for a cache of so many bytes; nil: samples stay encoded.
+// newForms decides for a cache of that size; nil: samples stay encoded.
 func newForms(c Budget, limit int64) *forms {
 	o := c.Options
 	if o.CacheForm == FormEncoded || c.mayPack() != nil {
 		return nil
 	}
 	if o.CacheForm == FormAuto && c.Dataset.Kept() != nil {
-		return nil // mounts that share a local cache have one plan, which must not depend on what each of them has measured
+		return nil // mounts that share a local cache share one plan, which must not depend on what each of them has measured
 	}
 	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
 }
 
-// mayPack returns an *option.Error if samples cannot be packed in memory: which ones are is
-// planned, and a GPU does not decode them.
+// mayPack returns an *option.Error if samples cannot be packed in memory: packing is planned, and a
+// GPU does not decode packed samples.
 func (c Budget) mayPack() error {
 	o := c.Options
 	switch {
@@ -107,12 +107,12 @@ func (c Budget) mayPack() error {
 	return nil
 }
 
-// learn finds out what encoded samples take.
+// learn finds out how much memory encoded samples take.
 func (f *forms) learn() {
 	c, all, packable := f.budget, 0.0, 0.0
 	f.costs = cache.CostsOf(c.Options.Samples, func(id int64) (int64, int) {
 		size, cost := cache.Cost(c.encodedSize(int(id))), sample.CostOf(c.Dataset, int(id))
-		if all += float64(size); cost == shard.Encoded { // others are decoded as fast as packed ones
+		if all += float64(size); cost == shard.Encoded { // samples of other costs are decoded as fast as packed ones
 			packable += float64(size)
 		}
 		return size, c.Options.Kind(cost)
@@ -132,9 +132,9 @@ func (f *forms) stats() (s FormStats) {
 	return FormStats{PackedShare: f.now.packed, Reason: cmp.Or(f.now.reason, nothingPacked), Drawn: f.rates.drawnPacked()}
 }
 
-// choose says in which form the samples of a plan are kept, and which share of those that an epoch
-// reads. A local cache is to have a share of these: for what leaves memory packed has no file for
-// it. Only the keeper calls it.
+// choose says in which form a plan keeps its samples, and how many it keeps, as a share of those
+// that an epoch reads. disk is the share that a local cache should have: a sample that leaves
+// memory packed has no file for it. Only the keeper calls it.
 func (f *forms) choose(disk float64) (mix, float64) {
 	if f.costs == (cache.Costs{}) {
 		f.learn()
@@ -160,7 +160,7 @@ func (f *forms) choose(disk float64) (mix, float64) {
 			x.reason = "encoded, as the local cache keeps what leaves memory"
 		}
 	}
-	replacing := now.larger * f.costs.Needs(0, readHere, o.drawers()) // what each drawer replaces is there twice
+	replacing := now.larger * f.costs.Needs(0, readHere, o.drawers()) // each drawer has the sample that it replaces twice
 	if replacing > mostReplaced*float64(f.room) {
 		x = mix{reason: "encoded, as the cache has room for few samples"}
 	}
@@ -174,16 +174,17 @@ func (f *forms) choose(disk float64) (mix, float64) {
 	f.ledger.nextPeriod()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	x.grows = min(left, f.left) // samples that the plan before keeps are there, too
+	x.grows = min(left, f.left) // samples of the plan before are still there, too
 	x.needs = f.limit - left
 	f.left, f.now = left, x
 	return x, share
 }
 
-// mostBeside is the share of what memory keeps that can be packed beside a local cache. Memory and
-// the disk keep shares of all samples. Those that leave memory packed are not for the disk:
-// memory*(1-memory) of all if everything is packed, and up to two more in some batches. So many
-// must leave a batch the samples that the disk is to have of it, and one more.
+// mostBeside is the share of the samples in memory that can be packed beside a local cache. Memory
+// and the disk each keep a share of all samples. A sample that leaves memory packed cannot go to
+// the disk. Such samples are memory*(1-memory) of all if everything is packed, and up to two more
+// in some batches. In each batch, the remaining samples outside memory must be enough for the
+// disk's share, with one to spare.
 func mostBeside(disk, memory float64, batch int) float64 {
 	if disk == 0 || memory >= 1 {
 		return 1
@@ -192,8 +193,8 @@ func mostBeside(disk, memory float64, batch int) float64 {
 	return max(0, min(1, left/(float64(batch)*memory*(1-memory))))
 }
 
-// mayGrow is how many bytes packed samples may take beyond what their files would, by one plan and
-// by the latest, and where all other memory leaves less for the cache than its limit.
+// mayGrow is how many bytes packed samples may take beyond what their files would: the least of
+// what a plan, the latest plan, and all other memory allow.
 func (f *forms) mayGrow(x mix) int64 {
 	there := f.leaves()
 	f.mu.Lock()
@@ -201,7 +202,7 @@ func (f *forms) mayGrow(x mix) int64 {
 	return min(x.grows, f.now.grows, there)
 }
 
-// leaves is how many bytes all other memory, and samples as they are stored, leave for packed ones
+// leaves is how many bytes other memory, and samples as they are stored, leave for packed samples
 // and for packing.
 func (f *forms) leaves() int64 {
 	there := f.ledger.forCache() - f.planning
@@ -213,15 +214,15 @@ func (f *forms) leaves() int64 {
 // mostReplaced bounds the room that is set aside for replacing samples, as a share of all.
 const mostReplaced = 1.0 / 16
 
-// fewPacked is the share of the kept samples that is packed until enough was measured.
+// fewPacked is the share of the kept samples that is packed until enough is measured.
 const fewPacked = 1.0 / 32
 
-// mostTime is what an epoch with fewer samples in memory takes at most, relative to one with as
-// many as can be: packed ones may be many times larger than their files.
+// mostTime is the most time that an epoch with fewer samples in memory may take, relative to one
+// with as many as possible: packed samples may be many times larger than their files.
 const mostTime = 0.97
 
-// epoch is how long an epoch takes, a sample, with a share of the dataset packed, and memory for m
-// times the dataset.
+// epoch is how long an epoch takes, per sample, with a share of the dataset packed, and memory for
+// m times the dataset.
 func (now measured) epoch(packed, m, drawers float64) float64 {
 	kept := min(1, m-(now.larger-1)*packed)
 	return max(now.reading*(1-kept), ((1-packed)*now.encoded+packed*now.packed)/drawers)
@@ -230,8 +231,8 @@ func (now measured) epoch(packed, m, drawers float64) float64 {
 // best is the mix that makes an epoch fastest, with memory for m times the dataset.
 func best(now measured, m, drawers float64) mix {
 	now.packed += max(0, 1-m) * now.packing
-	most := min(1, m/now.larger) // what can be packed, as a share of the dataset
-	free := 0.0                  // what can be without a further read
+	most := min(1, m/now.larger) // the most that can be packed, as a share of the dataset
+	free := 0.0                  // the share that can be packed without another read
 	switch {
 	case now.larger <= 1:
 		free = most

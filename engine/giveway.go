@@ -11,8 +11,8 @@ import (
 type worth int
 
 const (
-	worthSpent    worth = iota // was read, or its reader gave it up
-	worthNewest                // read last: another form of it, or a late rank, may follow
+	worthSpent    worth = iota // was read, or given up by its reader
+	worthNewest                // read last: a reader may still want another form of it, or a late rank may read it
 	worthForeseen              // prefetched
 	worthTooMuch               // must not be taken
 )
@@ -20,8 +20,8 @@ const (
 // eviction takes the memory of batches for others, or for a cache.
 type eviction struct{ *batches }
 
-// takeFrom drops one of some batches, worth at most most, for b, which was refused memory when the
-// ledger had counted before returns. found reports whether there was any, or none is needed any
+// takeFrom drops a batch of those in of, worth at most most, for b. b was refused memory when
+// ledger.returns was before. found reports whether there was any, or whether none is needed any
 // more; free, whether its memory is free already.
 func (e eviction) takeFrom(of iter.Seq[*batch], b *batch, before uint64, most worth) (found, free bool) {
 	e.mu.Lock()
@@ -36,14 +36,14 @@ func (e eviction) takeFrom(of iter.Seq[*batch], b *batch, before uint64, most wo
 	if victim == nil {
 		return false, false
 	}
-	// The GPU may be at work in the memory there of one that is being made.
+	// The GPU may still be working in the memory there of a batch in the making.
 	free = victim.writers == 0 && (victim.slot == nil || victim.state == ready)
 	e.discard(victim)
 	return true, free
 }
 
 // trim frees what loads and drawers keep for the next sample, and reports whether memory came back
-// since the ledger had counted before returns.
+// since ledger.returns was before.
 func (e eviction) trim(before uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -51,7 +51,7 @@ func (e eviction) trim(before uint64) bool {
 	return e.memory.ledger.returns() != before
 }
 
-// victim picks the one of least worth to take memory from for b: of those that were read, the
+// victim picks the batch of least worth, to take its memory for b: of those that were read, the
 // oldest; of prefetched ones, the farthest from its reader.
 func (e eviction) victim(b *batch, most worth, of iter.Seq[*batch]) *batch {
 	var best *batch

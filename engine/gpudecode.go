@@ -15,21 +15,21 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// Beside the drawers, a few workers make samples on the GPU: each takes a portion of a batch's
-// slots, and has these made at once while the drawers go on with the rest. If the batch is read on
-// the GPU, they stay there (batch.onGPU); else what comes back is copied into the slots. What the
-// GPU does not do, or fails at, the drawers do.
+// Beside the drawers, a few workers make samples on the GPU. Each takes a portion of a batch's
+// slots, and has the GPU make them at once while the drawers go on with the rest. If the batch is
+// read on the GPU, the samples stay there (batch.onGPU); otherwise they come back and are copied
+// into the slots. The drawers make what the GPU does not take, or fails at.
 //
-// Files are read as a whole for that, even if there are entry points: the kernels find out where
-// each stretch of a file's codes begins, all at once, and start anywhere only by way of that.
+// The GPU needs whole files, even if there are entry points: its kernels find out where each
+// stretch of a file's codes begins, all at once, and can start anywhere only because of that.
 
 const (
-	mostOnDevice     = 256       // samples of a portion: the fewer there are, the more often kernels take turns with those of training
-	fewOnDevice      = 16        // of one that is not divided further where there is little room
-	mostDeviceBytes  = 512 << 20 // on the GPU for a portion
-	mostDevicePixels = 4 << 20   // of an image: one block of threads decodes all its codes, and all others of the portion wait
+	mostOnDevice     = 256       // samples of a portion: the fewer, the more often kernels take turns with those of training
+	fewOnDevice      = 16        // samples of a portion that is not divided further where there is little room
+	mostDeviceBytes  = 512 << 20 // memory on the GPU for a portion
+	mostDevicePixels = 4 << 20   // pixels of an image: one block of threads decodes all its codes, while all other images of the portion wait
 	stagingUnit      = 1 << 20
-	processorsPerGPU = 4 // beyond two workers for the GPU, there is one more for each so many: one loads while another waits
+	processorsPerGPU = 4 // beyond two workers for the GPU, there is one more for each group of this many: one loads while another waits
 )
 
 // A gpuWorker takes portions of slots, and has the GPU make them.
@@ -40,7 +40,7 @@ type gpuWorker struct {
 	staging *pinned.Buffer // what the GPU reads and writes; nil: none yet
 }
 
-// startWorkers starts those that have the GPU make samples.
+// startWorkers starts the workers that have the GPU make samples.
 func (d *device) startWorkers() {
 	all, n := d.batches, 0
 	switch {
@@ -63,7 +63,7 @@ func (w *gpuWorker) run() {
 		w.make(hands)
 		if all := w.batches; !all.device.share.isOn() {
 			all.mu.Lock()
-			all.flow.moreSlots(len(all.flow.drawers)) // which the drawers have to make now
+			all.flow.moreSlots(len(all.flow.drawers)) // the drawers have to make these slots now
 			all.mu.Unlock()
 		}
 	}
@@ -105,12 +105,12 @@ func (w *gpuWorker) portion(b *batch) int {
 		}
 		return all.device.share.portion(images, len(all.flow.drawers))
 	case all.opts.NVJPEG != "":
-		return 1 // nobody else does it
+		return 1 // nobody else makes it
 	}
 	return 0
 }
 
-// make has the slots that were claimed filled.
+// make has the claimed slots filled.
 func (w *gpuWorker) make(hands []*load) {
 	all, began := w.batches, time.Now()
 	var fetched []*load
@@ -130,7 +130,7 @@ func (w *gpuWorker) make(hands []*load) {
 		if failed != nil {
 			all.device.decodingFailed(failed)
 		} else if made == 0 {
-			all.device.share.rest() // there is no room, or nothing is of a kind that the GPU decodes
+			all.device.share.rest() // there is no room, or the GPU decodes none of these samples
 		}
 		if failed = nil; made > 0 {
 			all.device.share.deviceTook(began, made)
@@ -145,8 +145,8 @@ func (w *gpuWorker) make(hands []*load) {
 	}
 }
 
-// leave has a load of a portion go on alone. If there was no memory for it beside the others, it
-// tries again.
+// leave has a load continue apart from its portion. If there was no memory for it beside the
+// others, it tries again.
 func (w *gpuWorker) leave(l *load, err error) {
 	short := fault.Of(err) == fault.Memory || errors.Is(err, errNoRoom)
 	if short {
@@ -176,10 +176,10 @@ func (w *gpuWorker) takes(l *load) bool {
 	return head.Format == decode.JPEG && int64(head.Height)*int64(head.Width) <= mostDevicePixels
 }
 
-// makeOnDevice makes samples on the GPU, at once if there is room for that, and notes which. How
-// many is 0 if the GPU has no room, or decodes none of them; for nvJPEG, the error is errNoRoom
-// then, or errUnplanned. After an error, the staging buffer stays as it is until the engine ends,
-// since a lost GPU may still use it.
+// makeOnDevice makes samples on the GPU, all at once if there is room for that, and marks them.
+// made is 0 if the GPU has no room, or decodes none of them; with nvJPEG, the error is then
+// errNoRoom or errUnplanned. After an error, the staging buffer stays as it is until the engine
+// ends, since a lost GPU may still use it.
 func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	defer catch(&err)
 	w.mu.Lock()
@@ -194,7 +194,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 			if lost := all.device.gpu.Stats().Lost; lost != nil {
 				return made, lost
 			}
-			if all.device.share.hanging.Load() > 0 { // one more call would keep one more batch's memory
+			if all.device.share.hanging.Load() > 0 { // one more call would keep the memory of one more batch
 				return made, errHangs
 			}
 		}
@@ -216,7 +216,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 		switch {
 		case err == nil:
 			made, of = made+done, append(rest, of[n:]...)
-		case (full || errors.Is(err, gpu.ErrMemory)) && len(on) > few: // there may be room for fewer
+		case (full || errors.Is(err, gpu.ErrMemory)) && len(on) > few: // fewer samples may fit
 			most, err = len(on)/2, nil
 		case full && !nvjpeg:
 			return made, nil
@@ -230,7 +230,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 }
 
 // runOnDevice makes samples as planned, in the batch's slot if that is there. The error is
-// errNoRoom without memory for the staging buffer.
+// errNoRoom if there is no memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
 	all, b := w.batches, on[0].item.b
 	if err := w.growStaging(b, plan.Host()); err != nil {
@@ -242,10 +242,10 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	}
 	tensor, left, err := w.askForSamples(b, plan, in)
 	if !errors.Is(err, gpu.ErrFull) {
-		all.memory.ledger.cameBack() // others may wait for the GPU's memory
+		all.memory.ledger.cameBack() // others may be waiting for the GPU's memory
 	}
 	if err != nil {
-		if in != nil && err == errHangs { // it may write there later
+		if in != nil && err == errHangs { // the GPU may write there later
 			all.device.giveUpSlot(b, in)
 		}
 		return 0, err
@@ -253,7 +253,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	n := int(b.spec.SampleBytes())
 	for k, h := range on {
 		if slices.Contains(left, k) || h.item.beginWriting() != nil {
-			continue // drawing it finds out again that it is not wanted
+			continue // drawing the sample finds out again that it is not wanted
 		}
 		if in == nil {
 			copy(b.slotBytes(h.item.slot), tensor[k*n:][:n])
@@ -266,8 +266,8 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 	return made, nil
 }
 
-// holdSlot returns the memory on the GPU of the batch that a load is of, for the caller to release;
-// nil: it has none.
+// holdSlot returns the memory on the GPU of a load's batch, for the caller to release; nil: it has
+// none.
 func (l *load) holdSlot() *gpu.Slot {
 	all, b := l.batches, l.item.b
 	all.mu.Lock()
@@ -295,8 +295,8 @@ func release(s *gpu.Slot) {
 	}
 }
 
-// askForSamples has the GPU make samples that are in the staging buffer, which the worker does not
-// have any more if there is no answer.
+// askForSamples has the GPU make the samples in the staging buffer. If there is no answer, the
+// worker no longer has that buffer.
 func (w *gpuWorker) askForSamples(b *batch, plan *gpu.Plan, in *gpu.Slot) (tensor []byte, left []int, err error) {
 	all, staging := w.batches, w.staging
 	w.staging = nil
@@ -325,8 +325,8 @@ func (w *gpuWorker) askForSamples(b *batch, plan *gpu.Plan, in *gpu.Slot) (tenso
 	return made.tensor, made.left, err
 }
 
-// planOnDevice plans the samples that the GPU decodes, as many as fit, in the batch's slot or,
-// without one, in a tensor of their own; nil: none. The rest did not fit beside them.
+// planOnDevice plans as many of the samples that the GPU decodes as fit, in the batch's slot or,
+// without one, in a tensor of their own; nil: none. rest are those that did not fit.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, planned, rest []*load) {
 	all := w.batches
 	to := gpu.Tensor{Spec: on[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
@@ -403,8 +403,8 @@ func (w *gpuWorker) dropStaging() {
 	}
 }
 
-// decodingFailed ends decoding on the GPU, unless it only lacks memory at the moment, or has not
-// answered yet.
+// decodingFailed ends decoding on the GPU, unless the GPU only lacks memory at the moment, or has
+// not answered yet.
 func (d *device) decodingFailed(err error) {
 	switch {
 	case errors.Is(err, ErrClosed):
@@ -416,7 +416,7 @@ func (d *device) decodingFailed(err error) {
 	}
 	d.share.failed.Do(func() {
 		if d.batches.opts.NVJPEG != "" {
-			return // its failures are those of batches
+			return // its failures are reported as those of batches
 		}
 		d.batches.opts.Logger.Warn("the GPU does not decode; the processors do", "reason", err)
 	})

@@ -14,21 +14,21 @@ import (
 // GPUStats is the GPU that batches are put on. Sizes are in bytes.
 type GPUStats struct {
 	UUID    string `json:"uuid"`
-	Limit   int64  `json:"limit"`           // for batches; 0: not known before the first one is put there
-	Batches int64  `json:"batches"`         // allocated for them
+	Limit   int64  `json:"limit"`           // memory for batches; 0: unknown until the first batch is put there
+	Batches int64  `json:"batches"`         // memory allocated for batches
 	Error   string `json:"error,omitempty"` // why the GPU is lost
 
 	// What NVML says, about all processes together; 0 and -1 if it says nothing.
 	MemoryUsed  int64   `json:"memory_used"`
 	MemoryTotal int64   `json:"memory_total"`
-	Busy        float64 `json:"busy"` // share of the last moment in which a kernel ran
+	Busy        float64 `json:"busy"` // share of the last moment in which a kernel ran; -1: unknown
 }
 
-// A gpuUse asks NVML how much of a GPU is in use. Statistics do not wait long for a driver that
-// does not answer: they get the answer before.
+// A gpuUse asks NVML how much of a GPU is in use. If the driver does not answer soon, statistics
+// get the previous answer.
 type gpuUse struct {
 	asking singleflight.Group
-	last   atomic.Pointer[machine.GPUUse] // nil: there was no answer yet
+	last   atomic.Pointer[machine.GPUUse] // nil: no answer yet
 }
 
 const nvmlWait = 200 * time.Millisecond

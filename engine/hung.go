@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// stallAfter is how long a read may take before its storage counts as hanging: far longer than
-// any read takes on working storage, local or remote.
+// stallAfter is how long a read may take before its storage counts as hanging: far longer than any
+// read takes on working storage, local or remote.
 const stallAfter = time.Second
 
-// standIns is how many more loads than there may be on their way one shard may have while reads
-// hang. As many as there may be on their way hang before that is known, so fewer would keep its
-// other batches from being loaded.
+// standIns is how many more loads than usual one shard may have while reads hang. All of the usual
+// loads hang before that is known, so fewer would keep its other batches from being loaded.
 const standIns = 6
 
 // hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
-// for it, and batches on other storage go on. The lock of the batches guards it, except count.
+// for it, and batches on other storage continue. The lock of the batches guards all fields except
+// count.
 type hung struct {
 	*batches
-	began time.Time // times of reads count from here
-	loads []*load   // all there are
+	began time.Time // times of reads are counted from here
+	loads []*load   // all loads that exist
 	count atomic.Int32
 }
 
@@ -31,10 +31,10 @@ func (h *hung) hangs(b *batch) bool {
 	})
 }
 
-// mayHang reports whether a batch of which nothing was read yet may be loaded. While reads hang,
-// it gets one load at first, and more when that one has returned, so that storage that does not
-// answer costs one load, not all of them. If reads of its own shard hang, a prefetched batch gets
-// none, and a wanted one none of the last, which remain for other shards.
+// mayHang reports whether a batch of which nothing has been read yet may be loaded. While reads
+// hang, it gets one load at first, and more when that has returned. So storage that does not answer
+// costs one load, not all of them. If reads of its own shard hang, a prefetched batch gets none,
+// and a batch that an Open waits for gets none of the last loads, which are left for other shards.
 func (h *hung) mayHang(b *batch) bool {
 	if h.count.Load() == 0 {
 		return true
@@ -64,15 +64,15 @@ func (h *hung) find(now time.Time) (found []*load) {
 		ds, id := bad.ds, int(row)
 		inStore := ds.InStore(id)
 		if inStore && !ds.IsAway(id) {
-			continue // it waits for its turn, or for one slow answer
+			continue // it waits for its turn, or for a single slow answer
 		}
 		h.count.Add(1)
-		if l.fetchingSince.Load() != since { // it just returned; endFetch may have missed count
+		if l.fetchingSince.Load() != since { // it just returned, and endFetch may have missed count
 			h.count.Add(-1)
 			continue
 		}
 		l.stalled = true
-		if !inStore { // a store says so itself, once
+		if !inStore { // a store reports that itself, once
 			h.opts.Logger.Warn("storage does not answer: a read hangs, other batches go on without it", "path", ds.Path(id), "seconds", stallAfter.Seconds())
 		}
 		found = append(found, l)

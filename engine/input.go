@@ -9,13 +9,13 @@ type input struct {
 	buffer  pinned.Host
 	charged int64
 
-	grow    func(n int) []byte // growFor the batch of the load whose input it is; made once, as nothing is allocated for a sample
-	refused error              // why it did not
-	asks    amount             // what it was refused, and is to have before it reads again
+	grow    func(n int) []byte // growFor for the batch of its load; made only once, as nothing is allocated for each sample
+	refused error              // why grow failed
+	asks    amount             // what it was refused, and needs before it reads again
 }
 
-// growFor makes the buffer n bytes long, if the ledger admits that. The error is errNoRoom if it
-// does not; the load is to give up what it has then, and to wait for what it asks for.
+// growFor makes the buffer n bytes long, if the ledger admits that. If it does not, the error is
+// errNoRoom; the load must then give up what it has, and wait for what it asks for.
 func (in *input) growFor(b *batch, n int) ([]byte, error) {
 	will := in.buffer.Plan(n)
 	if more := will - in.charged; more > 0 {
@@ -44,7 +44,8 @@ func (in *input) giveBack() {
 	in.chargeActual()
 }
 
-// chargeActual brings the accounts in line with what is held between samples: buffers shrink.
+// chargeActual makes the accounts agree with the memory that is held between samples: buffers
+// shrink.
 func (in *input) chargeActual() {
 	held := in.buffer.Bytes()
 	in.memory.ledger.correct(useScratch, held-in.charged)

@@ -7,10 +7,10 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// An item is a part of the sample of a slot, handed to a load. Those of each part are numbered one
-// after the other, by slot. Most batches have one part; but one shows several where a form has
-// them, and where a bad part makes the whole sample bad, the others are made as well, and thrown
-// away, unless they are known to be good.
+// An item is a part of the sample of a slot, handed to a load. The items of each part are numbered
+// one after the other, by slot. Most batches have one part. A batch has several if its form shows
+// several. It also has them if a bad part makes the whole sample bad: parts that the batch does not
+// show are then made and thrown away, unless they are known to be good.
 type item struct {
 	batches *batches
 	b       *batch
@@ -20,7 +20,7 @@ type item struct {
 
 func (b *batch) partOf(n int32) Part { return b.parts[int(n)/b.items] }
 
-// partsOf are what is made of each sample of a batch; the first is one that the batch shows.
+// partsOf returns the parts that are made of each sample of a batch; the batch shows the first.
 func (c Budget) partsOf(p Part) []Part {
 	o, list := &c.Catalog.Options, []Part{p.First()}
 	either := o.OnError != Fail
@@ -38,7 +38,7 @@ func (c Budget) partsOf(p Part) []Part {
 	return list
 }
 
-// inParts are the items of a batch whose slots are handed out in an order.
+// inParts returns the items of a batch whose slots are handed out in an order.
 func (b *batch) inParts(order []int32) (all []int32) {
 	for part := range b.parts {
 		for _, slot := range order {
@@ -63,9 +63,8 @@ func (it item) isProven(p Part, id int64) bool {
 	return of.sameFile(row)
 }
 
-// join notes what came of the item's part of a sample, which may be bad. Where that is to be known
-// of all parts, it returns nil until the last one was tried, and then what is wrong with the first
-// bad one.
+// join notes the outcome of the item's part of a sample, which may be bad. If all parts must be
+// known, it returns nil until the last one was tried, and then the error of the first bad one.
 func (l *load) join(err error) error {
 	it, j := l.item, &l.item.b.joined
 	it.batches.mu.Lock()
@@ -93,7 +92,7 @@ func (l *load) join(err error) error {
 	return nil
 }
 
-// of is the slot's sample, and the epoch that it is read in.
+// of returns the slot's sample, and the epoch in which it is read.
 func (it item) of() shard.Slot { return it.b.slots[it.slot] }
 
 // isCurrent reports whether the result of an item is still wanted.
@@ -121,7 +120,7 @@ func (it item) wanted() error {
 	return nil
 }
 
-// stillWanted is wanted for those that do not hold the lock.
+// stillWanted is wanted for callers that do not hold the lock.
 func (it item) stillWanted() error {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
@@ -143,14 +142,14 @@ func (it item) beginWriting() error {
 func (it item) endWriting() {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
-	if it.b.writers--; it.b.state == failed { // the batch was dropped meanwhile
+	if it.b.writers--; it.b.state == failed { // the batch was dropped in the meantime
 		it.b.free(it.batches.memory)
 	}
 }
 
-// itemDone notes that an item was decoded, and where on the GPU it is alone (nil: it is in host
-// memory), or why it could not be. If a sample is bad, the batch fails only once all samples were
-// tried, so that one open reports every bad file.
+// itemDone notes that an item was made, or why it could not be. at is where on the GPU its pixels
+// are, nil if they are in host memory. If a sample is bad, the batch fails only once all samples
+// were tried, so that one open reports every bad file.
 func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 )
 
 // A keeper tells the cache which samples to keep from one epoch to the next, and the local cache
-// which of the others, if that is known yet: no caller ever waits for it. A plan covers one epoch.
-// A single goroutine computes one plan at a time, when its epoch or the epoch before is first read.
-// All readers of an epoch share its plan, which is held while there is room: the plan that was
-// used least recently goes first, and a plan in use is never dropped. If more epochs are
-// being read than plans can be held, the remaining epochs keep nothing, so that plans are
-// not computed over and over.
+// which of the others to keep. No caller ever waits for it; the answer may be that this is not
+// known yet. A plan covers one epoch. A single goroutine computes one plan at a time, when its
+// epoch or the epoch before is first read. All readers of an epoch share its plan, which is held
+// while there is room: the plan that was used least recently goes first, and a plan in use is never
+// dropped. If more epochs are being read than plans can be held, the remaining epochs keep nothing,
+// so that plans are not computed over and over.
 //
 // A nil keeper plans nothing.
 type keeper struct {
@@ -33,14 +33,14 @@ type keeper struct {
 	mu     sync.Mutex
 	last   int                // nothing is kept of this epoch or any later one
 	epochs map[int]*keptEpoch // requested or computed
-	held   int                // the number of these that have been computed
+	held   int                // number of epochs whose plan has been computed
 	asked  int64              // number of calls of Keep
 	planning
 }
 
 // planning computes plans in the background.
 type planning struct {
-	working *workspace    // of the plan being computed
+	working *workspace    // memory of the plan being computed
 	wake    chan struct{} // a plan was requested
 	wait    sync.WaitGroup
 	ctx     context.Context // ends when the keeper closes
@@ -63,10 +63,10 @@ type keptEpoch struct {
 }
 
 const (
-	mostWanted = 32 // plans that are requested and not computed; the least recently used is forgotten first
-	leastPlans = 2  // computed ones: enough for one reader and its late partners
-	mostPlans  = 64 // computed ones
-	planShare  = 16 // computed ones take the memory limit divided by planShare at most
+	mostWanted = 32 // most plans that are requested and not computed; the least recently used is forgotten first
+	leastPlans = 2  // fewest computed plans to hold: enough for one reader and its late partners
+	mostPlans  = 64 // most computed plans to hold
+	planShare  = 16 // computed plans take the memory limit divided by planShare at most
 	// After a plan was refused memory, it is tried again after firstPause, and then after
 	// twice as long each time, up to lastPause.
 	firstPause = 250 * time.Millisecond
@@ -105,7 +105,7 @@ func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
 	return p != nil && p.memory.Kept(id), p != nil || last
 }
 
-// OnDisk is Keep for the local cache. Of the last epoch it knows nothing, so that what is on the
+// OnDisk is Keep for the local cache. It knows nothing about the last epoch, so that what is on the
 // disk stays there for a later mount.
 func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 	p, _ := k.planOf(epoch)
@@ -113,8 +113,8 @@ func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
 }
 
 // Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the
-// next, and in which mix. What the epoch after that is to find on the disk is not, as its file is
-// needed for that.
+// next, and in which mix. A sample that the epoch after that should find on the disk is not packed,
+// as its file is needed for that.
 func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
 		return mix{}, false
@@ -126,7 +126,7 @@ func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 	return in, packs
 }
 
-// computed is the plan of an epoch, which keeps nothing if it has not been computed yet.
+// computed returns the plan of an epoch. It is an empty plan if none has been computed yet.
 func (k *keeper) computed(epoch int) plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -136,8 +136,8 @@ func (k *keeper) computed(epoch int) plan {
 	return plan{}
 }
 
-// planOf is the plan of an epoch that is being read, nil if it has not been computed yet or no
-// epoch follows.
+// planOf returns the plan of an epoch that is being read. It is nil if it has not been computed
+// yet, or if no epoch follows.
 func (k *keeper) planOf(epoch int) (p *plan, last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -176,8 +176,8 @@ func (k *keeper) want(epoch int) *keptEpoch {
 	return e
 }
 
-// leastUsed is the epoch used least recently, of those that were computed or, if there is false,
-// of the others. k.mu is held.
+// leastUsed is the epoch used least recently, among those that were computed or, if there is false,
+// among the others. k.mu is held.
 func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	for _, e := range k.epochs {
 		if (e.plan != nil) == there && (least == nil || e.used < least.used) {
@@ -187,8 +187,8 @@ func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	return least
 }
 
-// next picks the plan to compute: first epochs that are being read, then those about to be, the
-// latest first. It returns nil if there is no room.
+// next picks the plan to compute: first epochs that are being read, then those that will be read
+// soon, the latest first. It returns nil if there is no room.
 func (k *keeper) next() (best *keptEpoch) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -218,7 +218,7 @@ func (k *keeper) next() (best *keptEpoch) {
 
 const tooLittleMemory = "there is too little memory to plan what the cache keeps"
 
-// say logs, once per epoch, why nothing is kept of it for now.
+// say logs, once per epoch, why nothing of it is kept for now.
 func (k *keeper) say(e *keptEpoch, why string) {
 	if !e.said {
 		e.said = true
@@ -288,7 +288,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 		k.say(e, "planning gave way for a batch that somebody waits for")
 	case !errors.Is(err, errPlanningEnds):
 		k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
-		k.last = 0 // plan no other epoch either
+		k.last = 0 // do not plan other epochs either
 		delete(k.epochs, e.epoch)
 	}
 	return err == nil

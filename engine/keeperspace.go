@@ -35,7 +35,7 @@ func newWorkspace(k *keeper) *workspace {
 }
 
 const (
-	// mapped is the least number of bytes that are mapped: a mapping takes whole pages.
+	// mapped is the fewest bytes that are mapped: a mapping takes whole pages.
 	mapped = 64 << 10
 	// piece is how much memory is populated or unmapped without a rest: one huge page.
 	piece = 2 << 20
@@ -59,8 +59,8 @@ func (w *workspace) Take(n int64) ([]byte, error) {
 	return memory, nil
 }
 
-// populate makes the kernel provide the memory now, resting in between. If planning touched
-// it in its own, random order, the kernel would fill all of it within a few thousand steps.
+// populate makes the kernel provide the memory now, resting in between. If planning touched it in
+// its own, random order, the kernel would fill all of it within a few thousand steps.
 func (w *workspace) populate(memory []byte) error {
 	for ; len(memory) > piece; memory = memory[piece:] {
 		if err := w.Err(); err != nil {
@@ -94,9 +94,9 @@ func (w *workspace) Give(memory []byte) {
 	w.keeper.ledger.release(useIndex, n)
 }
 
-// While an Open waits for a batch, planning works for one slice, then rests until none
-// waits, but for at most naps naps. Waiting Opens get the processors, and yet a training
-// run that always waits gets its plan, computed with a fortieth of one processor.
+// While an Open waits for a batch, planning works for one slice, then rests until none waits, but
+// for at most naps naps. So waiting Opens get the processors, but a training run that always waits
+// still gets its plan, computed with a fortieth of one processor.
 const (
 	slice = 500 * time.Microsecond
 	nap   = time.Millisecond

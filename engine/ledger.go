@@ -24,12 +24,11 @@ const runtimeBytes = 24 << 20
 // A ledger accounts for all memory the daemon owns, in bytes, and admits units of work: batches,
 // loads and drawings. It is safe for concurrent use.
 //
-// A unit is admitted before it starts, with all that it takes, and then ends without another one.
-// This is why some unit of a batch that was begun can always go on: what lasts (batches, caches,
-// plans) leaves room for one load and for one drawing; a load leaves room for one drawing; and the
-// drawing that room is left for is the largest one of the samples that are ready. A sample that
-// takes more than that becomes ready only when there is as much room, and holds nothing while it
-// waits for that.
+// A unit is admitted before it starts, with all the memory that it takes, and can then end without
+// any other unit. So a batch that was begun can always continue, because room is left: batches,
+// caches and plans, which last, leave room for one load and for one drawing; a load leaves room for
+// one drawing, the largest of the samples that are ready. A sample that takes more than this
+// becomes ready only when there is enough room, and holds nothing while it waits.
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
@@ -39,16 +38,17 @@ type ledger struct {
 
 	beside, before int64 // peaks without the cache, in this period and the one before
 
-	load, drawing int64 // the least room left for each
+	load, drawing int64 // the least room that is left for each
 	ready         int64 // what drawing the largest sample that is ready takes
-	large         int64 // what making a large sample takes, where several batches have some; see schedule.mayBegin
+	large         int64 // what making a large sample takes, if several batches have large samples; see schedule.mayBegin
 
 	back    atomic.Uint64 // counts how often memory came back
 	awaited atomic.Bool   // a batch waits for memory
 	kicked  chan struct{} // while awaited, holds a token if memory came back
 }
 
-// Room is left for loads and drawings of these parts of the limit, or less.
+// Room is left for loads and drawings: the limit divided by these shares, or these maximums if they
+// are less.
 const (
 	shareOfLoad, mostForLoad       = 128, 64 << 20
 	shareOfDrawing, mostForDrawing = 64, 256 << 20
@@ -72,8 +72,8 @@ func (l *ledger) reserve(u use, n int64) bool {
 	return l.fits(u, n, max(l.load+l.forDrawing(), l.large))
 }
 
-// forCache is what the cache can have if all else takes as much as it did in this period or the one
-// before.
+// forCache is what the cache can have if everything else takes as much as it did in this period or
+// the one before.
 func (l *ledger) forCache() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +137,7 @@ func (l *ledger) admitLarge(batch, large int64) bool {
 	return ok
 }
 
-// noLarge takes that back.
+// noLarge gives back the room that admitLarge set aside.
 func (l *ledger) noLarge() {
 	l.mu.Lock()
 	some := l.large > 0
@@ -166,7 +166,7 @@ func (l *ledger) force(u use, n int64) {
 	l.add(u, n)
 }
 
-// correct charges n more bytes, which exist, or gives back so many fewer.
+// correct charges n more bytes, which exist already, or gives back so many fewer.
 func (l *ledger) correct(u use, n int64) {
 	if n > 0 {
 		l.force(u, n)
@@ -209,8 +209,8 @@ func (l *ledger) cameBack() {
 	}
 }
 
-// await has every return of memory signalled on kicked, beginning with one for memory that came
-// back just before.
+// await has every return of memory signaled on kicked, beginning with one for memory that came back
+// just before.
 func (l *ledger) await() {
 	l.awaited.Store(true)
 	l.kick()
@@ -223,7 +223,7 @@ func (l *ledger) kick() {
 	}
 }
 
-// returns counts how often memory came back: a caller that was refused asks again then.
+// returns counts how often memory came back: a caller that was refused asks again when it changes.
 func (l *ledger) returns() uint64 { return l.back.Load() }
 
 // usage returns what is charged to one use, and in total.

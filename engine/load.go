@@ -12,9 +12,9 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// A load carries one sample from its file to its slot: it is handed a slot, reads the encoded
-// sample into its input buffer, and waits with that until a drawer has made the pixels. Then it is
-// spare, and carries another one.
+// A load carries one sample from its file to its slot. It is handed a slot, reads the encoded
+// sample into its input buffer, and keeps it until a drawer has made the pixels. Then it is spare,
+// and can carry another sample.
 type load struct {
 	batches      *batches
 	sample       fetched // what it carries
@@ -22,20 +22,20 @@ type load struct {
 	loader       loader
 	entries      *sample.Entries // nil: none are used
 	input        input
-	gpu          *gpuWorker    // that has it in a portion, for which JPEGs are read as a whole; nil: none
-	drawn        chan struct{} // gets a value when its pixels were made; nil: nobody waits for that
+	gpu          *gpuWorker    // the worker that has it in a portion, for which JPEGs are read whole; nil: none
+	drawn        chan struct{} // gets a value once its pixels are made; nil: nobody waits for that
 
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
 
 	again  bool // the sample was read before, and given up
-	part   Part // what it carries of the sample: of its item, but while another sample stands in
-	joined bool // what came of its item is noted; see join
+	part   Part // the part of the sample that it carries: the item's, except while another sample stands in
+	joined bool // the outcome of its item is noted; see join
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
 	stalled bool  // its read hangs, and another load stands in for it
-	room    int64 // left for drawing its sample, if that is a large one
+	room    int64 // bytes left for drawing its sample, if that is a large one
 }
 
 // A loader reads samples from storage and judges them. *sample.Loader is one.

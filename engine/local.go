@@ -6,12 +6,12 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 )
 
-// local has the plan followed by a local cache that keeps single samples. After a sample was read,
-// from wherever it was, it is on the disk or not as the plan says of the next epoch.
+// local has a local cache that keeps single samples follow the plan. After a sample was read, from
+// wherever it was, it is kept on the disk or not, as the plan says for the next epoch.
 //
-// As in the memory cache, a sample waits for one epoch: readers of those around it leave it alone.
-// After a start, nothing is known of what is there; then what an epoch reads and the next one need
-// not find there is removed.
+// As in the memory cache, a sample waits for one epoch: readers of the epochs around it leave it
+// alone. After a start, it is unknown which samples are there; each is removed when an epoch reads
+// it and the next one need not find it there.
 //
 // A nil local does nothing.
 type local struct {
@@ -19,7 +19,7 @@ type local struct {
 	keeper *keeper
 
 	mu    sync.Mutex
-	waits []uint8 // by sample: the epoch that it waits for, modulo epochsKnown, plus 1; 0: not known
+	waits []uint8 // by sample: the epoch that it waits for, modulo epochsKnown, plus 1; 0: unknown
 }
 
 // epochsKnown is how many epochs are told apart.
@@ -39,7 +39,8 @@ func openLocal(c Budget, k *keeper, m *memory) *local {
 	return &local{kept: c.Dataset.Kept(), keeper: k, waits: make([]uint8, n)}
 }
 
-// An aim is where the plan wants a sample after a read. The zero value leaves it where it is.
+// An aim says where the plan wants a sample after a read. The zero value leaves the sample where it
+// is.
 type aim struct{ disk, known bool }
 
 // aim is what the plan says of a sample.
@@ -58,8 +59,8 @@ func (l *local) load(id int64, w *load) ([]byte, dataset.Identity, bool) {
 	return l.kept.Load(w.batches.ctx, int(id), w.input.grow)
 }
 
-// settle puts a sample where the plan wants it. All of it is in data. there says whether it is on
-// the disk.
+// settle puts a sample where the plan wants it. data is the whole sample. there says whether it is
+// on the disk.
 func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data []byte, there bool) {
 	if !a.known {
 		return
@@ -72,8 +73,8 @@ func (l *local) settle(a aim, epoch int, id int64, seen dataset.Identity, data [
 	}
 }
 
-// mark notes where a sample waits after an epoch has read it. It says whether it waited for no
-// other epoch.
+// mark notes where a sample waits after an epoch has read it. It reports false if the sample waits
+// for another epoch near this one.
 func (l *local) mark(epoch int, id int64, disk bool) (mine bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,7 +92,7 @@ func (l *local) mark(epoch int, id int64, disk bool) (mine bool) {
 	return mine
 }
 
-// has says whether a sample is on the disk, as far as is known.
+// has says whether a sample is known to be on the disk.
 func (l *local) has(id int64) bool {
 	if l == nil {
 		return false

@@ -14,20 +14,20 @@ import (
 )
 
 // Masks are made as images are: a load reads the mask of a slot's sample, and a drawer makes its
-// elements. A batch of masks is one of its own, with Key.Part; a form that has images and masks is
-// made of both. What is decided of an image, as its crop, is decided of its mask by the index of
-// the images, so a batch of masks reads no image. Caches in memory, packed forms and GPUs do not
-// concern masks; the memory that they take is accounted as that of images.
+// elements. A batch of masks is a batch of its own, with Key.Part; a form that has images and masks
+// is made of both. What is decided for an image, such as its crop, is decided for its mask from the
+// index of the images, so a batch of masks reads no image. Caches in memory, packed forms and GPUs
+// do not handle masks; the memory of masks is accounted as that of images.
 //
-// Where bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or
-// its mask is. Each batch finds that out for itself, by making the other part of each sample, too,
-// and throwing it away; but not of those that were made before from the same file, which proven
-// knows.
+// If bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or its
+// mask is. Each batch finds that out for itself: it also makes the other part of each sample, and
+// throws it away. It need not do so for parts that proven knows were made before from the same
+// file.
 //
-// Where bad samples fail, each batch fails for what it shows, and for what the index has against
-// either.
+// If bad samples fail, each batch fails for the part that it shows, and for what the index has
+// against either part.
 
-// badParts are the bad ones among images, and among masks.
+// badParts are the bad images, and the bad masks.
 type badParts struct {
 	*badSamples             // images
 	masks       *badSamples // nil: there are none
@@ -63,10 +63,11 @@ func (p *badParts) maskRow(id int64) int64 {
 	return int64(p.catalog.Options.Masks.Rows[id])
 }
 
-// fetchingOf is one number for a part of a sample, which are numbered below 1<<32.
+// fetchingOf combines a part and a sample's number, which is below 1<<32, into one number.
 func fetchingOf(part Part, id int64) int64 { return int64(part)<<32 | id }
 
-// of is where of what a load reads.
+// of splits a number made by fetchingOf into the list of bad samples that is concerned, and the
+// number there.
 func (p *badParts) of(fetching int64) (*badSamples, int64) {
 	return p.where(Part(fetching>>32), fetching&(1<<32-1))
 }
@@ -76,7 +77,7 @@ func (p *badParts) pathOf(fetching int64) string {
 	return bad.ds.Path(int(row))
 }
 
-// knownOf is badSamples.known of a slot's image, or else of its mask.
+// knownOf is badSamples.known for a slot's image, or else for its mask.
 func (p *badParts) knownOf(s shard.Slot) string {
 	why, row := p.known(s), p.maskRow(s.ID)
 	if why == "" && row >= 0 {
@@ -87,7 +88,7 @@ func (p *badParts) knownOf(s shard.Slot) string {
 	return why
 }
 
-// checkIn is badSamples.check of what makes a sample bad in a batch.
+// checkIn is badSamples.check for all that makes a sample bad in a batch.
 func (p *badParts) checkIn(part Part, id int64) (err error) {
 	either := p.catalog.Options.OnError != Fail
 	if part.HasImages() || either {
@@ -108,7 +109,7 @@ func (p *badParts) indexed(id int64) error {
 }
 
 // indexedMask returns what is wrong with the annotations of a sample, or what the index has against
-// its mask; it counts for all batches of that sample.
+// its mask. It counts for all batches of that sample.
 func (p *badParts) indexedMask(id int64) error {
 	o := p.catalog.Options.Masks
 	if err := p.indexed(id); err != nil || o == nil {
@@ -120,7 +121,7 @@ func (p *badParts) indexedMask(id int64) error {
 			return bad.check(row)
 		}
 		if why := bad.ds.Unread(int(row)); why != "" {
-			return nil // it is found out when it is read
+			return nil // reading it finds that out
 		}
 	} else {
 		row = id
@@ -136,12 +137,12 @@ func (p *badParts) indexedMask(id int64) error {
 	return nil
 }
 
-// proven are images and masks that were made without a fault: by sample, in which epoch, plus 1, or
-// in any. It is kept only where a fault of either counts for both.
+// proven are images and masks that were made without a fault. By sample, it has the epoch in which
+// that was, plus 1, or inAny. It is kept only if a fault of either counts for both.
 type proven struct {
 	mu    sync.Mutex
 	in    [2][]uint32 // by Part
-	every bool        // images, too, are good in every epoch if they are in one
+	every bool        // images, too, are good in every epoch if they are good in one
 }
 
 const inAny = 1<<32 - 1
@@ -164,7 +165,7 @@ func (p *proven) has(part Part, id int64, epoch int) bool {
 	return in == inAny || in == uint32(epoch+1)
 }
 
-// where is where part of a sample is known if it is bad, and its number there.
+// where returns the list that has a part of a sample if it is bad, and its number there.
 func (p *badParts) where(part Part, id int64) (*badSamples, int64) {
 	if i, array := part.Array(); array {
 		return p.arrays[i], int64(p.catalog.Options.Arrays[i].Rows[id])
@@ -207,8 +208,8 @@ func (l beside) fetchMask(id int64, st catalog.Status) error {
 	return l.plan()
 }
 
-// choose decides how a sample is shown without its image, and returns the size and the
-// orientation of that as stored. If the index does not know them, the image is read.
+// choose decides how a sample is shown without its image, and returns the image's size and
+// orientation as stored. If the index does not know them, the image is read.
 func (l beside) choose(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
 	all, p, c := l.batches, &l.sample, l.batches.catalog
 	if h, w := c.SizeOf(id); h > 0 {
@@ -247,7 +248,8 @@ func (l beside) readMask(row int64) (err error) {
 	return nil
 }
 
-// sameOrientation refuses an image that is not stored as the index says, on which its mask depends.
+// sameOrientation refuses an image that is not stored as the index says, because its mask depends
+// on that.
 func sameOrientation(c *catalog.Catalog, id int64, head decode.Header) error {
 	indexed := c.Dataset.Orientation(int(id))
 	if c.Options.Masks == nil || c.Options.Decoding.IgnoreOrientation || indexed == 0 || indexed == head.Orientation {
@@ -283,7 +285,7 @@ func (c Budget) readsImages(part Part) bool {
 	return part.HasImages() || c.Catalog.Options.OnError != Fail
 }
 
-// maskSize is the size of the file of a sample's mask; 0: a batch reads none.
+// maskSize is the size of the file of a sample's mask; 0: the batch reads no masks.
 func (c Budget) maskSize(id int64, part Part) int64 {
 	o := c.Catalog.Options.Masks
 	if o == nil || o.Rows[id] < 0 || !part.HasMasks() && c.Catalog.Options.OnError == Fail {

@@ -23,7 +23,7 @@ type memory struct {
 	log    *slog.Logger
 	most   int64           // the limit before anyone lowered it
 	fixed  atomic.Int64    // bytes that never give way: the process, the index, what others reserved
-	warned sync.Once       // that batch memory is not page-locked
+	warned sync.Once       // reports that batch memory is not page-locked
 	inputs *pinned.Account // encoded samples
 	rest   *pinned.Account // other buffers of loads and drawers
 	allocations
@@ -76,11 +76,11 @@ func (m *memory) close() {
 }
 
 // allocations records when large buffers are allocated. While the kernel maps and locks one, reads
-// on other threads wait, too, and that is not the storage's fault.
+// on other threads wait, too; the storage is not to blame for that.
 type allocations struct {
-	began   time.Time // times count from here
+	began   time.Time // times are counted from here
 	running atomic.Int32
-	last    atomic.Int64 // end of one that took long
+	last    atomic.Int64 // when one that took long ended
 }
 
 const longAllocation = stallAfter / 10
@@ -106,12 +106,12 @@ func (a *allocations) over(now time.Time) time.Duration {
 	return now.Sub(a.began) - time.Duration(a.last.Load())
 }
 
-// buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the
-// limit leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
+// buffer returns memory for a batch, or for a copy of one. The error is errNoRoom if the limit
+// leaves no room now, and ErrNoMemory if it never will or the kernel refuses.
 func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	most := m.forBatches()
 	if b.source != nil && b.source.form != layout.CUDA {
-		most -= layout.Size(b.source.form, b.source.spec) // a copy is made beside it
+		most -= layout.Size(b.source.form, b.source.spec) // a copy is made beside its source
 	}
 	if size > most {
 		return nil, fmt.Errorf("%w: %s takes %d bytes, and the memory limit leaves %d for batches", ErrNoMemory, b.key, size, max(0, most))
@@ -119,7 +119,7 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 	for refused := false; ; {
 		before, given := m.ledger.returns(), m.idle.given.Load()
 		buf, err := (*pinned.Buffer)(nil), error(pinned.ErrNoMemory)
-		if m.ledger.excess() <= 0 { // else the limit was lowered, and what is idle is to be given back
+		if m.ledger.excess() <= 0 { // otherwise the limit was lowered, and idle memory must be given back
 			buf, err = allocate(&m.allocations, func() (*pinned.Buffer, error) { return m.pool.Get(size) })
 		}
 		switch {
@@ -174,11 +174,11 @@ func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
 	return p, nil
 }
 
-// reclaim frees some memory for a batch that was refused n bytes when the ledger had counted before
-// returns. It returns false if nothing may give way, or what does is not free yet. Idle memory,
-// batches that were read and unpacked pages give way to any batch; plans being computed, the cache
-// and prefetched batches only to a batch that an Open waits for. What an Open waits for gives way
-// to nothing.
+// reclaim frees some memory for a batch that was refused n bytes when ledger.returns was before. It
+// returns false if nothing may give way, or if the memory that gives way is not free yet. Idle
+// memory, batches that were read and unpacked pages give way to any batch; plans being computed,
+// the cache and prefetched batches only to a batch that an Open waits for. A batch that an Open
+// waits for gives way to nothing.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
@@ -237,9 +237,9 @@ func (m *memory) reserve(u use, bytes int64) {
 	}
 }
 
-// presize allocates the buffers that one stream cycles through (the prefetched batches, the
-// open one, and the one being released), so that no reader waits for pages as well as for
-// pixels; if these are too large, one or none. Without readers they are freed like those of an
+// presize allocates the buffers that one stream cycles through (the prefetched batches, the open
+// one, and the one being released), so that no reader waits for pages as well as for pixels. If
+// these are too large, it allocates one or none. Without readers, they are freed like those of an
 // idle stream.
 func (m *memory) presize(c Budget) {
 	if err := m.store.Leases(); err != nil {
@@ -261,12 +261,12 @@ func (m *memory) presize(c Budget) {
 	if size > most {
 		return
 	}
-	// Memory that is unavailable now is requested again by the batch that needs it.
+	// The batch that needs memory which is unavailable now asks for it again.
 	_ = m.pool.Presize(size, n)
 	m.warnUnlocked()
 }
 
-// warnUnlocked logs once that the kernel refused to lock batch memory, maybe of a later batch.
+// warnUnlocked logs once that the kernel refused to lock batch memory, maybe for a later batch.
 func (m *memory) warnUnlocked() {
 	if err := m.pool.Stats().LockError; err != nil {
 		m.warned.Do(func() { m.log.Warn("batch memory is not page-locked", "reason", err) })
@@ -275,7 +275,7 @@ func (m *memory) warnUnlocked() {
 
 // cacheBudget lets a cache, of samples or of unpacked pages, draw on memory. Batches that were read
 // and are kept for a late reader give way to it, because a plan relies on its memory. Unpacked
-// pages give way to samples, too. A cache asks under its lock.
+// pages also give way to samples. A cache asks while it holds its lock.
 type cacheBudget struct {
 	*memory
 	use use
@@ -292,15 +292,15 @@ func (m cacheBudget) Reserve(n int64) bool {
 
 func (m cacheBudget) Release(n int64) { m.ledger.release(m.use, n) }
 
-// freeRead frees a batch that was read, and what that leaves idle, and tells whether there
-// was any.
+// freeRead frees a batch that was read, and the memory that becomes idle with it, and reports
+// whether there was any.
 func (m *memory) freeRead() bool {
 	m.batches.dropOldestRead()
 	return m.trimDue() && m.pool.Trim() > 0
 }
 
-// trimEvery is how often the cache has the pool trimmed at most, where nothing was released:
-// the pool asks the kernel about each buffer that a reader may still see.
+// trimEvery is the shortest time between two trims of the pool for the cache, if nothing was
+// released: the pool asks the kernel about each buffer that a reader may still see.
 const trimEvery = 50 * time.Millisecond
 
 // trimDue reports whether the cache may have the pool trimmed.

@@ -2,21 +2,21 @@ package engine
 
 import "github.com/batchfs/batchfs/internal/catalog"
 
-// What exists is package catalog's; these are the names that users of an engine need.
+// Package catalog defines what exists; these are the names that users of an engine need.
 type (
 	Catalog = catalog.Catalog
 	Key     = catalog.Key
 	Part    = catalog.Part
 )
 
-// What is made of a batch together.
+// The parts that a batch is made of.
 const (
 	Images = catalog.Images
 	Masks  = catalog.Masks
 	Both   = catalog.Both
 )
 
-// What becomes of a sample that cannot be read.
+// What to do about a sample that cannot be read.
 const (
 	Fail    = catalog.Fail
 	Replace = catalog.Replace

@@ -6,14 +6,14 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// With Options.NVJPEG, the file alone decides which decoder makes a sample's pixels, as they
-// differ: nvJPEG, at full size, unless decode.Ordinary or nvJPEG itself says no, the sample is
-// reduced too much, or its pixels are too many. All workers use the GPU then, and no speed is
-// measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to use a
-// processor.
+// With Options.NVJPEG, only the file decides which decoder makes a sample's pixels, as the decoders
+// differ. nvJPEG decodes it, at full size, unless decode.Ordinary or nvJPEG itself refuses, the
+// sample is reduced too much, or it has too many pixels. All workers then use the GPU, and no speed
+// is measured. A failure of the GPU, or no room there, is an error of the batch, not a reason to
+// use a processor.
 
 const (
-	leastForNVJPEG = 8 // samples of a portion, where a batch has so many: the engine of a GPU decodes about as many at once
+	leastForNVJPEG = 8 // samples of a portion, if a batch has so many: a GPU's decoding engine handles about as many at once
 	mostForNVJPEG  = 48
 
 	mostNVJPEGBytes = 256 << 20 // of an image's pixels and its slot
@@ -21,7 +21,7 @@ const (
 
 var errUnplanned = errors.New("samples for nvJPEG could not be planned")
 
-// mostHands is how many samples at most a worker has the GPU make at once.
+// mostHands is the most samples that a worker has the GPU make at once.
 func (d *device) mostHands() int {
 	o := d.batches.opts
 	if o.NVJPEG == "" {
@@ -38,9 +38,9 @@ func (l *load) isForNVJPEG() bool {
 	return ok && o.NVJPEG != "" && bytes <= mostNVJPEGBytes && decode.Ordinary(l.sample.data)
 }
 
-// drawOne makes the pixels of the sample that was fetched, whichever way that is to be done.
+// drawOne makes the pixels of the sample that was fetched, on a processor or with nvJPEG.
 func (l *load) drawOne() error {
-	for l.gpu != nil && l.gpu.takes(l) { // else it was planned when it was fetched
+	for l.gpu != nil && l.gpu.takes(l) { // otherwise it was planned when it was fetched
 		var err error
 		if l.batches.opts.NVJPEG != "" {
 			_, err = l.gpu.makeOnDevice([]*load{l})

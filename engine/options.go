@@ -19,12 +19,12 @@ import (
 // Options are the settings of an engine. The zero value is not usable: New rejects it with
 // a reason.
 type Options struct {
-	catalog.Options // on which the bytes of batches depend
+	catalog.Options // the bytes of batches depend on these
 
 	// How batches are made. None of these changes their bytes.
-	Workers       int           // processors that decode, of those there are
-	CPUs          int           // that there are, by affinity and by the quota of the control group; 0: by affinity
-	Loads         int           // samples on their way from storage at once, at most; as many as help are used; 0: 128, or fewer where memory is short
+	Workers       int           // processors to decode with, of CPUs
+	CPUs          int           // processors that there are, by affinity and by the quota of the control group; 0: by affinity
+	Loads         int           // most samples on their way from storage at once; as many as help are used; 0: 128, or fewer if memory is short
 	BatchWorkers  int           // maximum number of batches in the making
 	PrefetchDepth int           // batches made ahead, per stream
 	MemoryLimit   int64         // bytes
@@ -42,22 +42,22 @@ type Options struct {
 	IdleAfter     time.Duration    // how long a stream may be idle before its batches are given back; 0: 1 min
 	Anonymous     bool             // keep batches in anonymous memory, which the kernel cannot serve from
 	Entries       decode.EntryRule // which entry points of JPEGs are used and added, in a file beside the index; EntryOff: none
-	StrictEntries bool             // a file with entry points at other places is replaced
-	VerifyReads   bool             // use entry points only if a file's bytes are those they were made from
+	StrictEntries bool             // replace a file that has entry points at other places
+	VerifyReads   bool             // use entry points only if a file's bytes are those the entry points were made from
 	Device        *gpu.Device      // the GPU that batches are put on; nil: none. It must outlive the engine
 	// DecodeOnDevice lets the GPU decode JPEGs and make samples of them, beside the processors.
-	// With NVJPEG, it and Entries are without effect.
+	// With NVJPEG, DecodeOnDevice and Entries have no effect.
 	DecodeOnDevice bool
 	// Remedy says what a user can do about an error of Open that is not the fault of a file; nil:
-	// the log says nothing of it.
+	// the log says nothing about it.
 	Remedy func(error) string
 	Logger *slog.Logger
 }
 
-// VectorLevels are the sets of vector instructions that this build uses on this processor, each of
-// which includes those before.
+// VectorLevels are the sets of vector instructions that this build can use on this processor. Each
+// set includes those before it.
 func VectorLevels() (names []string) {
-	for _, k := range resample.Kernels()[1:] { // all but Go's
+	for _, k := range resample.Kernels()[1:] { // all but plain Go's
 		names = append(names, k.String())
 	}
 	return names
@@ -72,8 +72,8 @@ func (o *Options) UseVectors(level string) {
 	}
 }
 
-// Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier
-// run. Buffers of that size are allocated before the first sample, and stay.
+// Hints are the bytes per sample of each buffer, as found in the memory.json of an earlier run.
+// Buffers of these sizes are allocated before the first sample, and stay.
 type Hints struct{ Batch, Input, Scratch int64 }
 
 // defaultIdle is longer than any training step, and shorter than an evaluation.

@@ -14,7 +14,7 @@ func openPages(c Budget, m *memory) *pages.Cache {
 		return nil
 	}
 	opened, err := pages.New(pages.Options{
-		// The account has the last word. Where little is left, some pages are worth more than
+		// The account decides in the end. If little is left, some pages are worth more than
 		// prefetched batches.
 		Limit: max(c.pageMemory(), min(c.pageNeeds(), c.Options.MemoryLimit/4)), Pages: c.Pages.Packed, Budget: cacheBudget{m, usePages},
 		// In order and in windows, all samples of a page are read soon after one another.
@@ -28,8 +28,9 @@ func openPages(c Budget, m *memory) *pages.Cache {
 	return opened
 }
 
-// pageNeeds is the memory of the pages that are read again before an epoch is done with them, in
-// the order that the options say, or with windows of so many blocks instead.
+// pageNeeds is the memory for the pages that are read again before an epoch is done with them, in
+// the order that the options give. pageNeedsIn is the same for a shuffle of windows of so many
+// blocks.
 func (c Budget) pageNeeds() int64 { return c.pageNeedsIn(c.Options.Window) }
 
 func (c Budget) pageNeedsIn(window int) int64 {
@@ -37,17 +38,17 @@ func (c Budget) pageNeedsIn(window int) int64 {
 	if p.Count == 0 || o.Shuffle && window == 0 {
 		return p.Unpacked
 	}
-	// Of each shard: the batches in the making, and the page that goes on after those.
+	// For each shard: the batches in the making, and the page that continues after them.
 	perSample := p.Unpacked/o.Samples + 1
 	needs := saturating(o.PrefetchDepth+1, saturating(o.BatchSize, perSample)) + p.Largest
 	if window > 0 {
 		count := (c.Plan.Blocks() + int64(window) - 1) / int64(window)
-		needs += p.Unpacked / count * 5 / 4 // the next one begins before the last page of one is done with
+		needs += p.Unpacked / count * 5 / 4 // the next window begins before the last page of one is done with
 	}
 	return min(saturating(o.LocalShards(), needs), p.Unpacked)
 }
 
-// pageMemory is what the memory limit leaves for pages beside a cache whose size was given.
+// pageMemory is what the memory limit leaves for pages beside a cache of a given size.
 func (c Budget) pageMemory() int64 {
 	spare := c.spareMemory()
 	if o := c.Options; o.CachePolicy != cache.None && o.CacheSize > 0 {
@@ -56,16 +57,16 @@ func (c Budget) pageMemory() int64 {
 	return max(0, spare)
 }
 
-// Repeats say how often compressed pages, which several samples are read from, are read in an
-// epoch.
+// Repeats say how often an epoch reads compressed pages from which several samples are read.
 type Repeats struct {
-	Factor float64 // bytes read to bytes stored, about and at most; 1: each page is read once
-	Needs  int64   // bytes of memory for that to be 1
+	Factor float64 // bytes read divided by bytes stored, approximately and at most; 1: each page is read once
+	Needs  int64   // bytes of memory for a Factor of 1
 	Memory int64   // bytes that the memory limit leaves for pages
-	Window int     // the largest of a shuffle for which Memory would be enough; 0: none
+	Window int     // the largest shuffle window for which Memory would be enough; 0: none
 }
 
-// Repeats estimates what an epoch reads again. It is more than nothing only if memory is too short.
+// Repeats estimates how much an epoch reads again. The result is not zero only if memory is too
+// short.
 func (c Budget) Repeats() Repeats {
 	p, r := &c.Pages, Repeats{Factor: 1, Needs: c.pageNeeds(), Memory: c.pageMemory()}
 	if r.Needs <= r.Memory {

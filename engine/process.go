@@ -17,10 +17,12 @@ import (
 // done by New, since an engine is also a part of other programs.
 
 // LimitHeap bounds the garbage on the Go heap of a process that runs an engine. Batches do not live
-// there, but the index does; collecting only at twice its size would double it.
+// there, but the index does. If Go collected only at twice the heap's size, the index would count
+// double.
 func LimitHeap(ds *dataset.Dataset, limit int64) {
-	// For requests, scratch memory of Go's own decoders, and documents. Below least, the collector
-	// would run all the time. Each request to a store leaves garbage, which would fill all of most.
+	// This is for requests, scratch memory of Go's own decoders, and documents. Below least, the
+	// collector would run all the time. Each request to a store leaves garbage, which would fill
+	// all of most.
 	const least, most = 24 << 20, 96 << 20
 	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
 	if ds.Remote {
@@ -34,13 +36,13 @@ func LimitHeap(ds *dataset.Dataset, limit int64) {
 }
 
 // Processors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS: more than
-// there are CPUs. It counts a goroutine that is in C, where item workers nearly always are, or in a
-// system call, where readers of requests are, until its monitor looks, up to 10 ms later. Without
-// spare processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
+// there are CPUs. A goroutine in C (as drawers nearly always are) or in a system call (as readers
+// of requests are) counts as running until Go's monitor looks, up to 10 ms later. Without spare
+// processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
 //
 // Workers that wait for a store do so in Go, and only as many as there are CPUs decode, so fewer
-// are enough there: on one CPU, as many images a second with three processors as with two; with
-// one, 2 % fewer where answers come within 20 ms.
+// processors are enough there. On one CPU, three processors make as many images a second as two;
+// with one processor, it is 2 % fewer if answers come within 20 ms.
 func (o *Options) Processors(remote bool) int {
 	if remote {
 		return o.CPUs + (o.CPUs+1)/2
@@ -49,19 +51,20 @@ func (o *Options) Processors(remote bool) int {
 }
 
 // FinishSlices gives all threads of this process, and those that they start, the policy
-// SCHED_BATCH: a thread that wakes up does not take the CPU from one that runs, but waits for the
-// end of its time slice, a few ms. A thread wakes up at each answer of a store, or of a disk, and
-// often took the CPU from the decoder, whose caches it then emptied. In a mount of a store, there
-// were 2,942 changes of threads for 1,024 images on one CPU, and 517 since; a second has 4 to 6 %
-// more images, and 9 to 15 % more on CPUs that the store uses, too. On two CPUs, it has 9 to 15 %
-// more from a disk, and 2 to 5 % more from the page cache. Readers that pause between batches open
-// them no later in the median: after 0.3 to 0.5 ms instead of 0.5 to 0.8.
+// SCHED_BATCH: a thread that wakes up does not take the CPU from the one that is running, but waits
+// for the end of its time slice, a few ms. A thread wakes up at each answer of a store, or of a
+// disk, and would often take the CPU from the decoder, and then empty its caches. In a mount of a
+// store, threads changed 2,942 times for 1,024 images on one CPU without this policy, and 517 times
+// with it. That made 4 to 6 % more images a second, and 9 to 15 % more on CPUs that the store uses,
+// too. On two CPUs, it was 9 to 15 % more from a disk, and 2 to 5 % more from the page cache.
+// Readers that pause between batches open them no later in the median: after 0.3 to 0.5 ms instead
+// of 0.5 to 0.8.
 //
 // Threads that have another policy already, by the user's choice, keep it. Nothing but speed
 // depends on the error.
 func FinishSlices() error {
-	// Again, while there are threads that were started by one without the policy; and once more, as
-	// the kernel's list ends early where a thread ends while it is read.
+	// Try again while a thread without the policy may have started others; and once more after
+	// that, because the kernel's list ends early if a thread ends while it is read.
 	for clean, tries := 0, 0; clean < 2 && tries < 10; tries++ {
 		clean++
 		threads, err := os.ReadDir("/proc/self/task")

@@ -9,21 +9,21 @@ import (
 type rates struct {
 	mu       sync.Mutex
 	drawn    [works]clock
-	packed   int64         // samples that were
-	sizes    [2]int64      // bytes of these, encoded and packed
-	busy     time.Duration // of the drawers
-	starved  time.Duration // they wait for storage
-	read     int64         // samples from there meanwhile
+	packed   int64         // samples that were packed
+	sizes    [2]int64      // bytes of the packed samples, encoded and packed
+	busy     time.Duration // time that drawers worked
+	starved  time.Duration // time that drawers waited for storage
+	read     int64         // samples that came from storage meanwhile
 	unpacked int64         // packed samples that were drawn, since the start
 }
 
-// A work is what drawing a sample takes.
+// A work is a kind of drawing.
 type work uint8
 
 const (
-	decoding  work = iota // an encoded one
-	unpacking             // a packed one
-	packing               // decoding and packing one
+	decoding  work = iota // drawing an encoded sample
+	unpacking             // drawing a packed sample
+	packing               // drawing an encoded sample, and packing it
 	works
 )
 
@@ -51,16 +51,15 @@ func (c *clock) add(n int, took time.Duration) {
 func (c clock) mean() float64 { return c.time.Seconds() / float64(c.n) }
 
 const (
-	leastMeasured = 32  // samples, before what was measured of them is believed
-	guessedSize   = 1.2 // of a packed sample, as a multiple of the encoded
-	guessedTime   = 0.5 // of drawing it, and of packing it, as a multiple of the time that drawing an encoded one takes
+	leastMeasured = 32  // samples, before a measurement is trusted
+	guessedSize   = 1.2 // size of a packed sample, as a multiple of the encoded
+	guessedTime   = 0.5 // time of drawing a packed sample, and of packing one, as a multiple of the time that drawing an encoded one takes
 
-	// Storage that drawers wait for less than this share of their time can do more than was asked
-	// of it.
+	// If drawers wait for storage less than this share of their time, storage could do more.
 	littleWaiting = 0.05
 )
 
-// drew notes that samples were drawn. Only those that took the same work are measured.
+// drew notes that samples were drawn. They are measured only if all took the same work.
 func (r *rates) drew(hands []*load, took time.Duration) {
 	of := hands[0].sample.work()
 	r.mu.Lock()
@@ -108,7 +107,7 @@ func (r *rates) wasRead() {
 const mostSlower = 0.25
 
 // affords says whether one more sample may be packed: in time that drawers wait for storage anyway,
-// or that makes drawing at most mostSlower longer than it takes with encoded samples. These may
+// or if drawing then takes at most mostSlower longer than with encoded samples. Encoded samples may
 // have entry points, which packing does not use.
 func (r *rates) affords() bool {
 	r.mu.Lock()
@@ -122,7 +121,7 @@ func (r *rates) affords() bool {
 	return took <= mostSlower*float64(all)*plain.mean()+r.starved.Seconds()
 }
 
-// larger is the size of a packed sample as a multiple of the encoded, as far as is known.
+// larger is the size of a packed sample as a multiple of the encoded, measured or guessed.
 func (r *rates) larger() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -132,19 +131,19 @@ func (r *rates) larger() float64 {
 	return float64(r.sizes[1]) / float64(r.sizes[0])
 }
 
-// measured is what the mount knows of itself.
+// measured is what a mount knows about its speed.
 type measured struct {
 	encoded, packed float64 // seconds that drawing a sample takes
-	packing         float64 // seconds more that it takes to pack it
+	packing         float64 // additional seconds that packing it takes
 	larger          float64 // the size of a packed sample, as a multiple of the encoded
-	reading         float64 // seconds of the storage, a sample that is read; 0: none
-	storage         float64 // the same, a sample that is drawn
+	reading         float64 // seconds of the storage, per sample that is read; 0: none
+	storage         float64 // the same, per sample that is drawn
 	known           bool    // reading and encoded are not guessed
-	guessed         bool    // some of the rest is
+	guessed         bool    // some of the other values are guessed
 }
 
-// measure sums up what was measured, and may forget half of it. Some drawers did the work, and
-// reads may be free, of time.
+// measure sums up the measurements, and may forget half of them. That many drawers did the work;
+// free says that reads take no time.
 func (r *rates) measure(drawers float64, free, forget bool) (m measured) {
 	m.larger = r.larger()
 	r.mu.Lock()
@@ -168,16 +167,16 @@ func (r *rates) measure(drawers float64, free, forget bool) (m measured) {
 		all := r.starved + r.busy
 		m.reading = all.Seconds() / drawers / float64(r.read)
 		if r.starved.Seconds() < littleWaiting*all.Seconds() {
-			m.reading /= 2 // or less: it is measured anew with more packed
+			m.reading /= 2 // or less: this is measured again when more is packed
 		}
 		m.storage = m.reading * float64(r.read) / float64(r.drawn[decoding].n+r.drawn[unpacking].n+r.drawn[packing].n)
 	}
 	return m
 }
 
-// forget forgets half of what was measured, so that what is measured from now on counts for more.
-// What is not done any more is not known any more in the end, and tried again; only decoding
-// remains known, without which nothing is.
+// forget forgets half of what was measured, so that later measurements count for more. Work that is
+// not done any more becomes unknown in the end, and is tried again. Only decoding stays known,
+// since everything else depends on it.
 func (r *rates) forget() {
 	for i := range r.drawn {
 		if c := &r.drawn[i]; i != int(decoding) || c.n >= 2*leastMeasured {

@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// readers waits for batches on behalf of Opens.
+// readers wait for batches on behalf of Opens.
 type readers struct {
 	*batches
 	checks map[Key]*check // guarded by batches.mu
@@ -52,9 +52,9 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	return b, err
 }
 
-// holdCopy returns a batch, which the caller holds until then, in another form. Concurrent callers
-// share one copy; interrupting one of them does not end it for the others. The error is errGone if
-// the batch is not there any more.
+// holdCopy returns a batch in another form. The caller holds the source until then. Concurrent
+// callers share one copy; interrupting one of them does not end it for the others. The error is
+// errGone if the batch is no longer there.
 func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
 	c, isReady, err := r.joinCopy(b, form)
 	if err != nil || isReady {
@@ -63,8 +63,8 @@ func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*ba
 	return c, r.await(ctx, c, r.catalog.Options.FileName(b.key, form))
 }
 
-// await waits until a batch that the caller has joined is complete, and lets go of it if it
-// fails. A wait for memory takes at most memoryWait, and is logged if it fails.
+// await waits until a batch that the caller has joined is complete, and releases it if it fails. A
+// wait for memory takes at most memoryWait, and is logged if it fails.
 func (r *readers) await(ctx context.Context, b *batch, name string) (err error) {
 	began := time.Now()
 	timer := time.NewTimer(r.opts.MemoryWait)
@@ -93,8 +93,8 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 	}
 }
 
-// memoryWaitLeft is how much longer an Open that began at began may wait for memory. That begins
-// anew when what holds the memory need not wait for a store any more.
+// memoryWaitLeft is how much longer an Open that began at began may wait for memory. The wait
+// begins anew when the batches that hold the memory no longer have to wait for a store.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
 	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)
@@ -108,8 +108,8 @@ func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	return r.opts.MemoryWait - min(time.Since(since), time.Since(began), held)
 }
 
-// checkKnown drops a complete batch that shows substitutes for samples that may be good now,
-// and fails for one that failed before and would again.
+// checkKnown drops a complete batch that shows substitutes for samples that may be good now. It
+// returns an error for a batch that failed before and would fail again.
 func (r *readers) checkKnown(ctx context.Context, k Key) error {
 	c := r.startCheck(k)
 	if c == nil {
@@ -144,8 +144,8 @@ func (r *readers) startCheck(k Key) *check {
 	return c
 }
 
-// runCheck looks at what is known to be bad of a batch: of b, which is complete, or of one
-// that failed, where b is nil.
+// runCheck looks at the samples of a batch that are known to be bad: of b, which is complete, or of
+// one that failed, if b is nil.
 func (r *readers) runCheck(k Key, b *batch, c *check) {
 	outdated, err := r.look(k, b)
 	if err != nil && fault.Of(err) != fault.File {
@@ -165,9 +165,9 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 	close(c.done)
 }
 
-// look reports whether the files of bad samples have changed so that a batch would be another
-// one if it were made again, or why one that failed would fail again. It asks the file system
-// about samples known to be bad only.
+// look reports whether the files of bad samples have changed so that the batch would change if it
+// were made again, or why a batch that failed would fail again. It asks the file system only about
+// samples that are known to be bad.
 func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 	defer catch(&err)
 	if b != nil {
@@ -201,7 +201,7 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	return b, b.state == ready, nil
 }
 
-// joinCopy holds the copy of a complete batch, which the caller holds until then, for an Open.
+// joinCopy holds the copy of a complete batch for an Open. The caller holds the source until then.
 func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -232,7 +232,7 @@ func (all *batches) newCopy(source *batch, form layout.Form) *batch {
 	return c
 }
 
-// endWait ends the wait of an Open, which lets go of the batch if it did not get it.
+// endWait ends the wait of an Open. If the Open did not get the batch, it releases it.
 func (all *batches) endWait(b *batch, got bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -258,7 +258,7 @@ func (all *batches) letGo(b *batch) {
 		all.abandon(b)
 	} else {
 		all.freeUnneeded(b)
-		all.memory.ledger.cameBack() // if it is kept, it may give way now
+		all.memory.ledger.cameBack() // if the batch is kept, it may give way now
 	}
 	if b.holds {
 		b.holds = false
@@ -272,8 +272,8 @@ func (all *batches) letGo(b *batch) {
 // process often asks again at once.
 const abandonedFor = time.Second
 
-// abandon gives up a batch that no Open waits for any more: the newest batch of a stream that is
-// being read after abandonedFor, any other at once.
+// abandon gives up a batch that no Open waits for any more. The newest batch of a stream that is
+// being read is given up after abandonedFor, any other at once.
 func (all *batches) abandon(b *batch) {
 	if !all.isKnown(b) || !all.streams.IsBeingRead(b.key) || b.refused() {
 		all.discard(b)

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// room is where loads wait for memory. A load that the ledger refuses some gives up what it has,
-// and waits until it is admitted with all that it asked for. Those that ask for no more than the
-// room that is left for one are admitted in any order, and sooner or later, as others end. Of the
-// others, the one for the most important batch is. While it waits, no less important batch is
-// begun; those that were are completed, and give back what it waits for.
+// room is where loads wait for memory. A load that is refused memory gives up what it has, and
+// waits until it is admitted with all that it asked for. Loads that ask for no more than the room
+// that is left for one are admitted in any order, and sooner or later, as others end. Of the larger
+// ones, only the load for the most important batch is admitted. While it waits, no less important
+// batch begins. Those that have begun are completed, and give back the memory that it waits for.
 //
 // The lock of the batches guards it.
 type room struct {
 	*batches
 
 	waiting []*load
-	some    sync.Cond // there may be some
+	some    sync.Cond // there may be some memory
 }
 
 // An amount is what a sample takes, in bytes.
@@ -28,7 +28,7 @@ type amount struct {
 }
 
 // await waits until a load has the memory it asked for. It returns an error if the sample is no
-// longer wanted, or can never have as much.
+// longer wanted, or can never have so much.
 func (r *room) await(l *load) error {
 	l.input.giveBack()
 	b, ledger := l.item.b, r.memory.ledger
@@ -52,7 +52,7 @@ func (r *room) await(l *load) error {
 			r.mu.Unlock()
 			some := r.memory.reclaim(b, l.input.asks.input+l.input.asks.drawing, before)
 			r.mu.Lock()
-			if some || ledger.returns() != before || l.item.wanted() != nil { // it may have come, or ended, meanwhile
+			if some || ledger.returns() != before || l.item.wanted() != nil { // memory may have come back, or the sample may have ended, in the meantime
 				continue
 			}
 			if r.admit(l, r.flow.isIdle()) {
@@ -63,8 +63,8 @@ func (r *room) await(l *load) error {
 	}
 }
 
-// awaitReturn has a load that the GPU has too little memory for give up what it has, and waits
-// until some comes back. It returns an error if the sample is no longer wanted.
+// awaitReturn is for a load that has too little memory on the GPU. The load gives up what it has,
+// and waits until some comes back. It returns an error if the sample is no longer wanted.
 func (r *room) awaitReturn(l *load) error {
 	l.input.giveBack()
 	l.again = true
@@ -96,7 +96,7 @@ func (r *room) end(l *load) {
 	}
 }
 
-// notShort notes that a batch has got some memory, or goes on without.
+// notShort notes that a batch has got some memory, or continues without it.
 func (r *room) notShort(b *batch) {
 	if b.short.IsZero() {
 		return
@@ -112,7 +112,7 @@ func (r *room) hasWaiting(b *batch) bool {
 	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.b == b })
 }
 
-// admit gives a load what it asks for, if there is as much.
+// admit gives a load what it asks for, if there is enough.
 func (r *room) admit(l *load, only bool) bool {
 	if !r.memory.ledger.admitLoad(l.input.asks.input, l.input.asks.drawing, only) {
 		return false
@@ -148,7 +148,7 @@ func (r *room) isLarge(l *load, drawing int64) {
 	}
 }
 
-// notLarge notes that no room is left for that any more.
+// notLarge notes that this room is not needed any more.
 func (r *room) notLarge(l *load) {
 	if l.room == 0 {
 		return

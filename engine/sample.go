@@ -27,26 +27,26 @@ type fetched struct {
 	status catalog.Status
 	seen   dataset.Identity // unknown if the file could not be opened
 	data   []byte
-	mask   catalog.Mask // if it is one
+	mask   catalog.Mask // if the part is a mask
 	head   decode.Header
-	packed bool // data came packed from memory, or from the disk
+	packed bool // data was packed in memory, or on the disk
 	toPack
 	entries   bool // entry points are used or made
 	transform resample.Transform
 	job       pixels.Job
 	needs     int64     // bytes that drawing takes beside the batch
-	memory    []byte    // for the job
-	drawn     error     // what became of the pixels
-	unseen    bool      // what is beside an image was not read: the image, whose size is not known, cannot be
-	made      bool      // on the GPU
-	at        *gpu.Slot // where it is there alone; nil: it is in the batch's host memory
-	instead   string    // the path of the bad file that it replaces, and what is wrong with that
+	memory    []byte    // memory for the job
+	drawn     error     // the error of making the pixels, if any
+	unseen    bool      // what is beside an image was not read, because the image, whose size is unknown, could not be read
+	made      bool      // the GPU made it
+	at        *gpu.Slot // where its pixels are if only the GPU has them; nil: they are in the batch's host memory
+	instead   string    // the path of the bad file that this sample replaces, and what is wrong with it
 }
 
-// toPack says what a sample is packed for while it is drawn.
+// toPack says why a sample is packed while it is drawn.
 type toPack struct {
 	packs  bool // for memory
-	mix    mix  // as part of which it is
+	mix    mix  // the mix that it belongs to
 	toDisk bool // for the disk
 }
 
@@ -70,7 +70,8 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 	}
 }
 
-// judge is what the first attempt at an item came to, or those at all parts of its sample.
+// judge returns the outcome of the first attempt at an item, or of the attempts at all parts of its
+// sample.
 func (l *load) judge(err error) (judged error) {
 	defer catch(&judged)
 	if err = l.verdict(err); err == nil || fault.Of(err) == fault.File {
@@ -82,8 +83,8 @@ func (l *load) judge(err error) (judged error) {
 // A standIn fills the slot of a load whose sample is bad.
 type standIn struct{ *load }
 
-// settle is what becomes of the slot: a bad sample is handled as OnError says. An error from it
-// ends the batch.
+// settle decides what becomes of the slot: a bad sample is handled as OnError says. An error from
+// it ends the batch.
 func (l standIn) settle(err error) (settled error) {
 	defer catch(&settled)
 	all, it := l.batches, l.item
@@ -104,7 +105,7 @@ func (l standIn) settle(err error) (settled error) {
 	return err
 }
 
-// reasonOf is what was reported of a file that is at fault.
+// reasonOf returns what was reported about a file that is at fault.
 func reasonOf(err error) *badError {
 	if bad, ok := errors.AsType[*badError](err); ok {
 		return bad
@@ -112,8 +113,8 @@ func reasonOf(err error) *badError {
 	return &badError{reason: err}
 }
 
-// zero fills the slot with the fill value. What is wrong may be a file beside the sample's own,
-// whose name the reason has then.
+// zero fills the slot with the fill value. The fault may be in a file beside the sample's own; the
+// reason then has its name.
 func (l standIn) zero(cause error) error {
 	all, b, slot := l.batches, l.item.b, l.item.slot
 	bad := reasonOf(cause)
@@ -138,9 +139,9 @@ func (l standIn) zero(cause error) error {
 	return nil
 }
 
-// replace fills the slot with the next readable sample of the shard's range that fits, which
-// depends on the dataset only. The search ends if the batch is no longer wanted, and at any
-// error that is not a file's fault.
+// replace fills the slot with the next readable sample of the shard's range that fits; which one
+// depends only on the dataset. The search ends if the batch is no longer wanted, and at any error
+// that is not a file's fault.
 func (l standIn) replace(cause error) error {
 	all, b := l.batches, l.item.b
 	s := l.item.of()
@@ -185,9 +186,9 @@ func (l standIn) try(id int64) (err error) {
 	return err
 }
 
-// verdict is what an attempt came to. If too little of the file was read, there is another one:
-// only what is found in the whole file counts. A sample whose file is bad is remembered and
-// reported once; the error then wraps ErrBad.
+// verdict returns the outcome of an attempt. If too little of the file was read, there is another
+// attempt: only what is found in the whole file counts. A sample whose file is bad is remembered
+// and reported once; the error then wraps ErrBad.
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
 	part := l.part
@@ -199,7 +200,7 @@ func (l *load) verdict(err error) error {
 		return nil
 	}
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
-		if damaged { // not the file, which is read again
+		if damaged { // the packed form is damaged, not the file, which is read again
 			all.kept.cache.Drop(p.id)
 			all.kept.disk.drop(p.id)
 		}
@@ -228,7 +229,7 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer catch(&err)
 	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
 	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
-	if _, array := l.part.Array(); !array { // which may be in no file
+	if _, array := l.part.Array(); !array { // an array may be in no file
 		l.beginFetch(id)
 	}
 	switch {
@@ -265,12 +266,12 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	}
 	p.head, p.transform = head, all.opts.Transform.Choose(epoch, id, h, width)
 	if l.gpu != nil && l.gpu.takes(l) {
-		return nil // it is planned if the GPU does not make it
+		return nil // it is planned later, unless the GPU makes it
 	}
 	return l.plan()
 }
 
-// plan decides how the pixels of a sample that was fetched are made, and leaves room for that.
+// plan decides how the pixels of a fetched sample are made, and leaves room for that.
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
 	switch l.part {
@@ -297,8 +298,7 @@ func (l *load) record() {
 	s.Status, s.Reason = p.status, p.instead
 }
 
-// finish makes the slot's pixels of what was decoded, and takes from the decoder what else came of
-// that.
+// finish makes the slot's pixels from what was decoded, and collects the decoder's other results.
 func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error {
 	all, it, p := l.batches, l.item, &l.sample
 	if err == nil && l.item.shows(l.part) {
@@ -317,8 +317,8 @@ func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error
 	return err
 }
 
-// A partError is an error that another transform of the same sample, in another epoch, might not
-// hit.
+// A partError is an error that might not occur with another transform of the same sample, in
+// another epoch.
 type partError struct {
 	error
 	epoch int

@@ -10,7 +10,7 @@ type schedule struct {
 	*batches
 
 	opens uint64          // counts Opens
-	in    [ready][]*batch // those that are not complete, by state, in the order in which they reached it
+	in    [ready][]*batch // batches that are not complete, by state, in the order in which they reached it
 }
 
 // move brings a batch into a state.
@@ -41,11 +41,11 @@ func (s *schedule) addOpen(b *batch) {
 	}
 }
 
-// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. Only
-// the most important batch is ever considered, and only once those before it were laid out or
-// refused: no later one takes the memory that they wait for. Copies are picked on their own, but
-// one that waits for memory holds batches back, too. What waits for memory on a GPU holds up
-// nothing else.
+// nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. It
+// considers only the most important batch, and only once those before it were laid out or refused:
+// no later batch takes the memory that they wait for. Copies are picked separately, but a copy that
+// waits for memory holds batches back, too. Batches that wait for memory on a GPU hold up nothing
+// else.
 func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
 	some := slices.ContainsFunc(s.in[wanted], func(b *batch) bool { return b.waiting > 0 && b.task() == t })
@@ -67,9 +67,9 @@ func (s *schedule) nextToLayOut(t task) *batch {
 	return b
 }
 
-// mayBegin reports whether a batch may begin beside those that have. Two batches that each need
-// memory for a large sample could wait for one another, so a second one with large samples begins
-// only if room for the largest of them is left.
+// mayBegin reports whether a batch may begin beside those that have begun. Two batches that each
+// need memory for a large sample could wait for one another, so a second batch with large samples
+// begins only if room is left for the largest of them.
 func (s *schedule) mayBegin(b *batch) bool {
 	if b.large == 0 {
 		return true
@@ -92,13 +92,14 @@ func (s *schedule) largest() (batches int, most int64) {
 	return batches, most
 }
 
-// sameMemory tells the batches that need the same memory as those of a task.
+// sameMemory returns a test for batches that need the same memory as those of a task.
 func sameMemory(t task) func(*batch) bool {
 	return func(b *batch) bool { return b.isSent() == (t == toSend) }
 }
 
-// busy counts the batches that keep loads and drawers busy and go before a new batch, which an Open
-// waits for or which is prefetched. A batch whose storage does not answer does not count.
+// busy counts the batches that keep loads and drawers busy and are more important than a new batch:
+// one that an Open waits for, if waited is true, or a prefetched one. A batch whose storage does
+// not answer does not count.
 func (s *schedule) busy(waited bool) int {
 	n := 0
 	for _, b := range s.in[layingOut] {
@@ -122,13 +123,13 @@ func (s *schedule) tooEarly() bool {
 	})
 }
 
-// nextSlot is the most important batch that has a slot to fill, by processors.
+// nextSlot is the most important batch that has a slot for processors to fill.
 func (s *schedule) nextSlot() *batch {
 	onlyGPU := s.flow.forGPU()
 	return s.mostImportant(s.in[making], func(b *batch) bool { return s.hasSlots(b) && !(onlyGPU && b.nextIsForGPU()) })
 }
 
-// nextForGPU is the most important batch that has a slot which a GPU may fill.
+// nextForGPU is the most important batch that has a slot that a GPU may fill.
 func (s *schedule) nextForGPU() *batch {
 	return s.mostImportant(s.in[making], func(b *batch) bool { return s.hasSlots(b) && b.nextIsForGPU() })
 }
@@ -136,13 +137,13 @@ func (s *schedule) nextForGPU() *batch {
 // nextIsForGPU reports whether a GPU may make the item that a batch hands out next.
 func (b *batch) nextIsForGPU() bool { return b.key.Part == Images && b.partOf(b.todo[0]) == Images }
 
-// hasSlots reports whether a batch has slots to hand out. It has none while a read for it hangs, or
-// waits for memory: it could not be completed anyway.
+// hasSlots reports whether a batch has slots to hand out. It has none while one of its reads hangs
+// or waits for memory, because it could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
 	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hung.hangs(b) && (b.finished > 0 || s.flow.hung.mayHang(b))
 }
 
-// firstWaiting is the load that gets memory first; nil: none waits.
+// firstWaiting is the load that gets memory first; nil: none is waiting.
 func (s *schedule) firstWaiting() (first *load) {
 	for _, l := range s.flow.room.waiting {
 		if first == nil || s.goesBefore(l.item.b, first.item.b) {
@@ -152,14 +153,13 @@ func (s *schedule) firstWaiting() (first *load) {
 	return first
 }
 
-// waitsBefore reports whether a load waits for memory that is for a batch as important as b, or
-// more.
+// waitsBefore reports whether a load for a batch as important as b, or more so, waits for memory.
 func (s *schedule) waitsBefore(b *batch) bool {
 	first := s.firstWaiting()
 	return first != nil && !s.goesBefore(b, first.item.b)
 }
 
-// mostImportant picks the most important batch for which ok is true; nil: of all.
+// mostImportant picks the most important batch for which ok is true. A nil ok is true for all.
 func (s *schedule) mostImportant(list []*batch, ok func(*batch) bool) *batch {
 	var best *batch
 	for _, b := range list {
@@ -182,8 +182,8 @@ func (s *schedule) goesBefore(a, b *batch) bool {
 	return s.streams.Distance(a.key) < s.streams.Distance(b.key)
 }
 
-// refusedSince returns since when a batch waits for memory: since it was refused some itself, or,
-// in the queue, since one that goes before it was. Zero: it does not wait for memory.
+// refusedSince returns since when a batch has waited for memory: since it was refused some itself,
+// or, in the queue, since a more important one was. Zero: it does not wait for memory.
 func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state > layingOut || !b.short.IsZero() {
 		return b.short
@@ -197,7 +197,7 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 	return time.Time{}
 }
 
-// endMaking brings a batch of which nothing more is read into a state.
+// endMaking brings a batch into a state. Nothing more is read for it.
 func (s *schedule) endMaking(b *batch, to state) {
 	if s.move(b, to); b.large > 0 {
 		if n, _ := s.largest(); n < 2 {

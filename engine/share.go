@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// share divides the samples of batches between the GPU and the processors by how fast they were.
-// nil: there is no GPU for that.
+// share divides the samples of batches between the GPU and the processors by how fast each was.
+// nil: no GPU makes samples.
 type share struct {
 	mu                sync.Mutex
-	device, processor float64 // seconds that a sample takes one of them; 0: not known
+	device, processor float64 // seconds that each of them takes per sample; 0: unknown
 	pause             int     // how many more portions are 0
 
 	whole bool // the GPU gets everything: for nvJPEG, and for tests
 
 	off     atomic.Bool  // the GPU failed
 	hanging atomic.Int32 // calls that host forms have stopped waiting for
-	failed  sync.Once    // and that was reported
+	failed  sync.Once    // reports that the GPU failed
 }
 
 const (
 	leastPortion = 4  // fewer samples are not worth the launches
-	longestPause = 64 // portions, until a GPU that was too slow is measured again
-	memoryOfTime = 8  // the measurements that an average is of
+	longestPause = 64 // portions, before a GPU that was too slow is measured again
+	memoryOfTime = 8  // measurements that an average is made of
 )
 
 // isOn reports whether there is a GPU that makes samples now.
@@ -40,8 +40,8 @@ func (s *share) takesAll() bool {
 }
 
 // portion is how many of n samples one of the workers that use the GPU should take, so that it is
-// done with them when the processors are done with the rest. While the GPU would get too few, it
-// gets none, and some again after many portions: it may have become faster.
+// done when the processors are done with the rest. If the GPU would get too few, it gets none, and
+// some again after many portions: it may have become faster.
 func (s *share) portion(n, processors int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

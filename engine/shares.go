@@ -10,25 +10,25 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// A plan is what is kept of an epoch for the next one, in memory and in the local cache. No sample
-// is in both.
+// A plan says what is kept of an epoch for the next one, in memory and in the local cache. No
+// sample is in both.
 type plan struct {
 	memory, disk *keep.Choice // nil: nothing
-	mix          mix          // of what is kept in memory
+	mix          mix          // how many samples in memory are packed
 }
 
-// shares are how much of what an epoch reads each of them may keep.
+// shares say how much of what an epoch reads memory and the disk may each keep.
 type shares struct {
 	memory, disk float64
-	forms        *forms // which decide on the first of these from plan to plan; nil: it stays as it is
-	room         int64  // on the disk, for that share
-	files        bool   // some samples are files of this machine, of which the disk keeps nothing
+	forms        *forms // decide on the share of memory from plan to plan; nil: it stays as it is
+	room         int64  // bytes on the disk for its share
+	files        bool   // some samples are files of this machine, which the disk does not keep
 }
 
 // local says whether there is a plan for the local cache.
 func (s shares) local() bool { return s.disk > 0 }
 
-// cached says whether there is one for the memory.
+// cached says whether there is a plan for memory.
 func (s shares) cached() bool { return s.memory > 0 || !s.local() }
 
 func (s shares) choices() (n int64) {
@@ -40,17 +40,17 @@ func (s shares) choices() (n int64) {
 	return n
 }
 
-// bytes is what a plan holds.
+// bytes is the memory that a plan takes.
 func (s shares) bytes(c Budget) int64 {
 	n := s.choices()
-	if s.forms != nil { // it says of samples whether they are packed, too
+	if s.forms != nil { // it also says which samples are packed
 		n++
 	}
 	return n * keep.Size(c.Plan)
 }
 
 // choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory,
-// as far as is known.
+// if that is known.
 func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
 	if s.local() {
@@ -80,8 +80,8 @@ func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspac
 	return p, nil
 }
 
-// except says which samples the local cache does not keep, whatever its share: those of memory,
-// those that leave memory packed, and files of this machine. nil: any may be kept.
+// except returns a test for samples that the local cache never keeps: those in memory, those that
+// leave memory packed, and files of this machine. nil: any may be kept.
 func (s shares) except(c Budget, memory, before *keep.Choice) func(id int64) bool {
 	if !s.files && !s.cached() {
 		return nil
@@ -91,7 +91,7 @@ func (s shares) except(c Budget, memory, before *keep.Choice) func(id int64) boo
 	}
 }
 
-// needs is about the most memory that choose takes.
+// needs is approximately the most memory that choose takes.
 func (s shares) needs(c Budget) int64 {
 	config, none := c.Options.keepConfig(1), (*keep.Choice)(nil)
 	if s.local() {
@@ -115,11 +115,11 @@ func (s *shares) addLocal(c Budget) {
 		all += float64(max(cost, 0))
 	}
 	order := c.Plan.Config()
-	order.Blocks, order.Costs = nil, nil // which follow from the dataset
+	order.Blocks, order.Costs = nil, nil // these follow from the dataset
 	plan := fmt.Sprintf("%+v, shards %d to %d, %v in memory", order, o.LocalFrom, o.LocalTo, s.memory)
 	if s.forms != nil {
 		if s.forms.learn(); s.forms.packable > 0 {
-			plan += ", " + rand.Text() // what is packed is measured, and the disk keeps others then: no mount plans the same
+			plan += ", " + rand.Text() // packing depends on measurements, and changes what the disk keeps: no two mounts plan the same
 		}
 	}
 	if err := c.Dataset.Kept().Plan(plan, int64(all*o.readHere())); err != nil {
@@ -128,17 +128,17 @@ func (s *shares) addLocal(c Budget) {
 	s.setDisk(c, c.Dataset.Kept().Room())
 }
 
-// setDisk finds out which share a room on the disk is for.
+// setDisk finds out which share the room on the disk is enough for.
 func (s *shares) setDisk(c Budget, room int64) {
 	o := c.Options
 	s.room, s.disk = room, cache.CostsOf(o.Samples, c.localCost).Share(room, o.readHere(), o.InFlight())
 	if s.disk >= 1-s.memory {
-		s.disk = 1 // all that is left
+		s.disk = 1 // all the samples that are left
 	}
 }
 
-// localCost is what a sample takes of the local cache, below 0 if it is a file of this machine, and
-// its kind.
+// localCost is how much of the local cache a sample takes, below 0 if it is a file of this machine,
+// and its kind.
 func (c Budget) localCost(id int64) (cost int64, kind int) {
 	if !c.Dataset.InStore(int(id)) {
 		return -1, 0

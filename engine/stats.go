@@ -24,14 +24,14 @@ type Stats struct {
 	Memory          MemoryStats  `json:"memory"`
 	Storage         StorageStats `json:"storage"`
 	JPEGs           JPEGStats    `json:"jpegs"`
-	GPU             *GPUStats    `json:"gpu,omitempty"` // that batches can be put on; nil: none
+	GPU             *GPUStats    `json:"gpu,omitempty"` // the GPU that batches can be put on; nil: none
 	Errors          int64        `json:"errors"`
 	Plans           PlanStats    `json:"plans"`
 	Forms           FormStats    `json:"forms"`
 	// Epochs are the most recently read ones. EpochsOmitted counts the earlier epochs.
 	Epochs        []EpochStats `json:"epochs"`
 	EpochsOmitted int64        `json:"epochs_omitted"`
-	Shards        []ShardStats `json:"shards"` // that are being read
+	Shards        []ShardStats `json:"shards"` // shards that are being read
 
 	Buffers []pinned.BufferStats `json:"-"` // of each kind, as in memory.json
 	Hints   Hints                `json:"-"` // with which no buffer would have had to grow; 0: it was not used
@@ -47,7 +47,7 @@ type BatchStats struct {
 	StallSeconds float64 `json:"stall_seconds"`
 	Ahead        int64   `json:"ahead"`   // prefetched and not opened
 	Making       int64   `json:"making"`  // wanted or prefetched, and not complete
-	Streams      int64   `json:"streams"` // readings being followed
+	Streams      int64   `json:"streams"` // streams of readers that are followed
 }
 
 // MemoryStats breaks down the use of the memory limit.
@@ -71,16 +71,16 @@ type MemoryStats struct {
 type StorageStats struct {
 	Reads int64        `json:"reads"`
 	Bytes int64        `json:"bytes"`
-	Pages *pages.Stats `json:"pages,omitempty"`       // of compressed pages; nil: there are none
-	Store *store.Stats `json:"store,omitempty"`       // that the dataset is in; nil: none
-	Local *tier.Stats  `json:"local_cache,omitempty"` // of what the store has; nil: none
+	Pages *pages.Stats `json:"pages,omitempty"`       // compressed pages; nil: there are none
+	Store *store.Stats `json:"store,omitempty"`       // the object store that has the dataset; nil: none
+	Local *tier.Stats  `json:"local_cache,omitempty"` // the local cache of the object store; nil: none
 }
 
 // JPEGStats counts the JPEGs that were decoded, by what decoded them, and by what became of their
 // entry points.
 type JPEGStats struct {
 	decode.JPEGs
-	GPU     int64              `json:"gpu"` // by the GPU, counted nowhere else
+	GPU     int64              `json:"gpu"` // decoded by the GPU; not counted elsewhere
 	Entries sample.EntryCounts `json:"entry_points"`
 }
 
@@ -104,26 +104,26 @@ type EpochStats struct {
 // FormStats says in which form samples are kept in memory.
 type FormStats struct {
 	PackedShare float64 `json:"packed_share"` // of the samples that the latest plan keeps
-	Reason      string  `json:"reason"`       // for that, in words
-	Samples     int64   `json:"samples"`      // packed, in memory now
-	Grown       int64   `json:"extra_bytes"`  // what these take beyond what their files would
+	Reason      string  `json:"reason"`       // the reason for that share, in words
+	Samples     int64   `json:"samples"`      // samples in memory that are packed now
+	Grown       int64   `json:"extra_bytes"`  // bytes that these take beyond what their files would
 	Drawn       int64   `json:"drawn"`        // packed samples that were decoded
 
-	Disk *DiskFormStats `json:"local_cache,omitempty"` // of a local cache that may keep packed samples beside files
+	Disk *DiskFormStats `json:"local_cache,omitempty"` // the local cache, if it may keep packed samples beside files
 }
 
 // DiskFormStats says in which form samples are kept in the local cache. Counts are since the mount.
 type DiskFormStats struct {
-	Share float64 `json:"packed_share"` // of the samples, that there is room for beside all files
+	Share float64 `json:"packed_share"` // share of the samples that there is room for beside all files
 	Kept  int64   `json:"kept"`         // packed samples that were given to it
 	Read  int64   `json:"read"`         // packed samples that came from it
 }
 
-// ShardStats says where a shard is read in order.
+// ShardStats says how far the latest reader of a shard has come.
 type ShardStats struct {
 	Shard int `json:"shard"`
 	Epoch int `json:"epoch"`
-	Batch int `json:"batch"` // the one opened last
+	Batch int `json:"batch"` // the one that was opened last
 }
 
 // Distribution describes a count over full batches.
@@ -133,7 +133,7 @@ type Distribution struct {
 	Mean   float64 `json:"mean"`
 	StdDev float64 `json:"stddev"`
 
-	n, squares float64 // how many there are, and the sum of their squared differences from the mean
+	n, squares float64 // how many values there are, and the sum of their squared differences from the mean
 }
 
 // add adds a count by Welford's recurrence, because a sum of squared bytes would overflow an
@@ -152,7 +152,7 @@ func (d *Distribution) add(v int64) {
 
 const (
 	rateSeconds   = 10  // the period over which rates are computed
-	maxEpochStats = 100 // the most epochs with figures of their own
+	maxEpochStats = 100 // most epochs that have their own figures
 )
 
 // A meter counts the engine's work.
@@ -169,7 +169,7 @@ type meter struct {
 	recent  [rateSeconds]tick
 }
 
-// A tick is what was made in one second of the meter's life.
+// A tick is the work of one second of the meter's life.
 type tick struct{ second, images, bytes int64 }
 
 // batch notes a completed batch.
@@ -205,8 +205,7 @@ func (m *meter) hit(epoch int) {
 	m.epoch(epoch).Hits++
 }
 
-// read notes a read, which the local cache may have served. A sample that is read again was missed
-// once.
+// read notes a read, maybe served by the local cache. A sample that is read again was missed once.
 func (m *meter) read(epoch int, bytes int64, again, local bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -222,7 +221,7 @@ func (m *meter) read(epoch int, bytes int64, again, local bool) {
 	s.StorageBytes += bytes
 }
 
-// readBeside notes a read of a file that a sample has beside its image.
+// readBeside notes a read of a file beside a sample's image.
 func (m *meter) readBeside(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// Where the kernel does not say when a reader unmaps a batch it has closed, memory is asked
-// for again after these pauses.
+// If the kernel does not say when a reader unmaps a batch it has closed, memory is asked for again
+// after these pauses.
 const (
 	soonestRetry = 2 * time.Millisecond
 	latestRetry  = 50 * time.Millisecond
 )
 
-// A watcher looks after storage that hangs, streams that are idle, and batches that were refused
-// memory, which are tried again when some comes back, and now and then.
+// A watcher looks after storage that hangs, idle streams, and batches that were refused memory. It
+// retries these batches when memory comes back, and now and then.
 type watcher struct{ batches *batches }
 
 func (w watcher) run() {
@@ -64,7 +64,7 @@ func (w watcher) endIdle() time.Duration {
 	all := w.batches
 	all.mu.Lock()
 	ended, wait := all.streams.EndIdle(time.Now(), all.opts.IdleAfter)
-	// Trim without streams, too: readers may have closed batches that outlived theirs.
+	// Trim even without streams: readers may have closed batches that outlived theirs.
 	trim := ended > 0 || !all.streams.AnyRead()
 	all.mu.Unlock()
 	if trim {
@@ -73,8 +73,8 @@ func (w watcher) endIdle() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// retryRefused has batches and loads that were refused memory tried again, and reports whether
-// there are any.
+// retryRefused retries batches and loads that were refused memory, and reports whether there are
+// any.
 func (w watcher) retryRefused() bool {
 	all := w.batches
 	all.mu.Lock()

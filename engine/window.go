@@ -6,21 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A window is how many samples are on their way to the drawers at most, being loaded or ready. A
-// drawer that has nothing to do widens it, and many samples that wait for a drawer narrow it. So it
-// depends on how long storage takes and on how fast the drawers are.
+// A window is the most samples that are on their way to the drawers, being loaded or ready. It
+// grows when a drawer has nothing to do, and shrinks when many samples wait for a drawer. So it
+// adapts to the speed of storage and of the drawers.
 type window struct {
 	size, least, most int
-	enough            int  // ready samples for each drawer, beyond which it is too wide
+	enough            int  // ready samples for each drawer, above which the window is too wide
 	held              bool // it is full, and has not emptied much since
 	excess            int  // samples that found too many others ready
 }
 
 const (
-	enoughOfDisk  = 4  // window.enough of files
-	enoughOfStore = 16 // and of a store, whose answers come unevenly
+	enoughOfDisk  = 4  // window.enough for files
+	enoughOfStore = 16 // window.enough for a store, whose answers come unevenly
 	firstOfStore  = 256
-	leastOfStore  = 32 // so that a batch that was not made ahead does not begin with few
+	leastOfStore  = 32 // so that a batch that was not made ahead does not begin with too few
 	manyExcess    = 64
 )
 
@@ -33,8 +33,8 @@ func newWindow(drawers, most int, remote bool) window {
 	return w
 }
 
-// isOpen reports whether another sample may be on its way beside n. Several begin at a time, so
-// that threads are not switched for each.
+// isOpen reports whether another sample may be on its way beside n others. Several begin at a time,
+// so that threads are not switched for each.
 func (w *window) isOpen(n int) bool {
 	const together = 4
 	if n >= w.size {
@@ -45,7 +45,7 @@ func (w *window) isOpen(n int) bool {
 	return !w.held
 }
 
-// found notes how many samples are ready when another one is.
+// found notes how many samples are ready when another one becomes ready.
 func (w *window) found(ready, drawers int) {
 	if ready <= w.enough*drawers {
 		return
@@ -56,22 +56,21 @@ func (w *window) found(ready, drawers int) {
 	}
 }
 
-// ownReads says when drawers read samples themselves: always where reads take no time, and now and
-// then elsewhere, to find out whether that has changed; never from a store, unless memory is
-// scarce.
+// ownReads says when drawers read samples themselves: always if reads take no time, and otherwise
+// now and then, to find out whether that has changed; never from a store, unless memory is scarce.
 type ownReads struct {
-	slow   bool // reads wait longer than handing a sample over takes
+	slow   bool // reads wait longer than it takes to hand a sample over
 	remote bool
-	waited time.Duration // for storage, on average
+	waited time.Duration // how long reads waited for storage, on average
 }
 
 const (
 	// worthWaiting is how long a drawer may wait for a read of its own: about what it takes to hand
-	// a sample from one thread to another. No disk answers as soon.
+	// a sample from one thread to another. No disk answers that fast.
 	worthWaiting = 50 * time.Microsecond
 
-	probing     = 64 // after so many rounds at least, a drawer reads itself, to know how long that takes
-	soonProbing = 8  // where the last one did not wait
+	probing     = 64 // after at least so many rounds, a drawer reads a sample itself, to measure how long that takes
+	soonProbing = 8  // the same, if the last read did not wait
 )
 
 func newOwnReads(remote bool) ownReads {
@@ -93,8 +92,8 @@ func (r *ownReads) isDue(d *drawer, ready int) bool {
 	return !r.remote && d.rounds >= d.probe
 }
 
-// waitedFor notes how long a drawer's own read waited for storage. The longer, the later it reads
-// again.
+// waitedFor notes how long a drawer's own read waited for storage. The longer it waited, the later
+// the drawer reads again.
 func (r *ownReads) waitedFor(d *drawer, t time.Duration) {
 	if r.remote {
 		return
@@ -111,7 +110,7 @@ func (r *ownReads) waitedFor(d *drawer, t time.Duration) {
 	}
 }
 
-// A stopwatch measures how long the calling thread waits, apart from being preempted: on a busy
+// A stopwatch measures how long the calling thread waits, except while it is preempted: on a busy
 // processor, a read from the page cache takes long now and then.
 type stopwatch struct {
 	began time.Time
@@ -124,7 +123,8 @@ func startWatch() (w stopwatch) {
 	return w
 }
 
-// waited is the time in which the thread did not run, 0 if it was never the one that gave way.
+// waited is the time in which the thread did not run; 0 if it never gave up the processor by
+// itself.
 func (w *stopwatch) waited() time.Duration {
 	took := time.Since(w.began)
 	var now unix.Rusage
