@@ -29,7 +29,7 @@ func tracksOf(id int64) int {
 	return int(id*7) % 5
 }
 
-// arrayOf are the elements of a sample's array: of float32 [2,3], or rows of int16 [4].
+// arrayOf returns the elements of a sample's array: float32 [2,3], or rows of int16 [4].
 func arrayOf(id int64, ragged bool) (data []byte) {
 	switch {
 	case id == 3:
@@ -46,8 +46,8 @@ func arrayOf(id int64, ragged bool) (data []byte) {
 	return data
 }
 
-// withArrays gives an engine of n samples the arrays poses and tracks, whose files are in the
-// folders of these names in the one that is returned.
+// withArrays gives an engine of n samples the arrays poses and tracks. Their files are in folders
+// of these names in root.
 func withArrays(t testing.TB, o *Options, n int) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -95,7 +95,7 @@ func withArrays(t testing.TB, o *Options, n int) (root string) {
 	return root
 }
 
-// sameArrays compares a batch's arrays with those of the samples that its slots show.
+// sameArrays compares a batch's arrays with those of the samples in its slots.
 func sameArrays(t testing.TB, e *Engine, k Key) {
 	t.Helper()
 	for i, a := range e.catalog.Options.Arrays {
@@ -133,8 +133,8 @@ func sameArrays(t testing.TB, e *Engine, k Key) {
 	}
 }
 
-// TestArrays: batches have the arrays of what their slots show, whichever form is read first, with
-// masks and without, and whatever becomes of bad samples.
+// TestArrays: batches have the arrays of the samples in their slots, whichever form is read first,
+// with and without masks, and whatever becomes of bad samples.
 func TestArrays(t *testing.T) {
 	const n = 11
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -146,7 +146,7 @@ func TestArrays(t *testing.T) {
 				}
 				dir, masks := maskDirs(t, n)
 				if masked && policy != Fail {
-					damageMask(t, maskPath(masks, 5)) // which shows when the arrays were read, too
+					damageMask(t, maskPath(masks, 5)) // shows also when the arrays were read
 				}
 				change := func(o *Options) {
 					o.Shuffle, o.Seed, o.PadMultiple, o.OnError = true, 5, 4, policy
@@ -176,7 +176,7 @@ func TestArrays(t *testing.T) {
 	}
 }
 
-// TestArraysOfImagesTooLarge: an image that is refused, or cannot be read, is at fault, and not the
+// TestArraysOfImagesTooLarge: an image that is refused, or cannot be read, is reported, not the
 // array beside it, which may not exist.
 func TestArraysOfImagesTooLarge(t *testing.T) {
 	const n = 8
@@ -193,7 +193,7 @@ func TestArraysOfImagesTooLarge(t *testing.T) {
 				withArrays(t, o, n)
 				o.OnError, o.PrefetchDepth, o.BatchSize = test.policy, 0, 1
 				o.Transform = resample.Options{Mode: resample.Stretch, Height: 7, Width: 8}
-				h, w := testSize(number(n, 3)) // which has no array
+				h, w := testSize(number(n, 3)) // this one has no array
 				o.Decoding.MaxPixels = int64(h*w) - 1
 			})
 			refused := 0
@@ -218,8 +218,8 @@ func TestArraysOfImagesTooLarge(t *testing.T) {
 	}
 }
 
-// TestArrayThatChanges: an array that is gone, or another one, fails the files that show it, and no
-// others, also where bad samples are replaced; once it is back they can be read.
+// TestArrayThatChanges: if an array is gone, or has changed, only the files that show it fail, even
+// if bad samples are replaced. Once it is back they can be read.
 func TestArrayThatChanges(t *testing.T) {
 	const n = 4
 	var root string

@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A spoilt is a file that is no image for a while.
+// A spoilt is a file that is not an image for a while.
 type spoilt struct {
 	t    testing.TB
 	path string
@@ -112,8 +112,8 @@ func TestStandInsGoWithTheirCause(t *testing.T) {
 	}
 }
 
-// TestBadSamplesAreBounded: without room, a bad file is reported all the same, takes nothing,
-// and is detected again.
+// TestBadSamplesAreBounded: if there is no room to remember a bad file, it is reported all the
+// same, takes no memory, and is detected again.
 func TestBadSamplesAreBounded(t *testing.T) {
 	const n = 4
 	ds := openDataset(t, testDir(t, n))
@@ -134,8 +134,8 @@ func TestBadSamplesAreBounded(t *testing.T) {
 	}
 }
 
-// TestCheckOfARepairedFile: a check that began before a file was repaired, and is answered after,
-// neither brings the old report back nor reports it again.
+// TestCheckOfARepairedFile: a check that began before a file was repaired, and is answered after
+// that, neither brings the old report back nor reports the file again.
 func TestCheckOfARepairedFile(t *testing.T) {
 	ds := openDataset(t, testDir(t, 4))
 	bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
@@ -155,8 +155,8 @@ func TestCheckOfARepairedFile(t *testing.T) {
 	}
 }
 
-// TestCheckOfAChangedFile: another file may take the place of a corrupt one, but not of one that
-// was bad because it changed, and no file takes the place of any.
+// TestCheckOfAChangedFile: a changed file may take the place of a corrupt one, but not of a file
+// that was bad because it changed. A deleted file stays bad.
 func TestCheckOfAChangedFile(t *testing.T) {
 	ds := openDataset(t, testDir(t, 1))
 	indexed, other := ds.Stat(0), dataset.Identity{Size: 1, ModTime: 2}
@@ -182,7 +182,7 @@ func TestCheckOfAChangedFile(t *testing.T) {
 	}
 }
 
-// TestRepetitionsGoWithTheirCause: a batch that consists of repetitions only is no longer served
+// TestRepetitionsGoWithTheirCause: a batch that consists only of repetitions is no longer served
 // without its sample once the file has been repaired.
 func TestRepetitionsGoWithTheirCause(t *testing.T) {
 	const n = 9

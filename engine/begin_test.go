@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestBeginMakesBatchesAhead: batches begun in any order are made without an Open, once, and are
-// told to be made when they are.
+// TestBeginMakesBatchesAhead: batches that are begun in any order are made once, without an Open,
+// and are reported as made once they are.
 func TestBeginMakesBatchesAhead(t *testing.T) {
 	const n = 80
 	ds := openDataset(t, testDir(t, n))
@@ -44,8 +44,8 @@ func TestBeginMakesBatchesAhead(t *testing.T) {
 	})
 }
 
-// TestBeginIsBounded: of batches that are begun and never opened, only so many are made, only where
-// memory is idle, and they are given back when nobody comes.
+// TestBeginIsBounded: only so many batches that are begun and never opened are made, only if memory
+// is idle, and they are given back when nobody opens them.
 func TestBeginIsBounded(t *testing.T) {
 	ds := openDataset(t, testDir(t, 200))
 	inBubble(t, ds, func(*Options) {}, func(t *testing.T, e *Engine) {
@@ -80,7 +80,7 @@ func TestBeginTakesNothingAway(t *testing.T) {
 		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
 	}
 	ds := openDataset(t, dir)
-	three := func(o *Options) { o.PrefetchDepth, o.MemoryLimit = 0, runtimeBytes+200<<10+700<<10 } // batches at most
+	three := func(o *Options) { o.PrefetchDepth, o.MemoryLimit = 0, runtimeBytes+200<<10+700<<10 } // room for three batches
 	inBubble(t, ds, three, func(t *testing.T, e *Engine) {
 		var open []*File
 		for i := range 3 {
@@ -121,8 +121,8 @@ func TestBeginTakesNothingAway(t *testing.T) {
 	}
 }
 
-// TestShardsSayWhereTheyAreRead: the epoch of each shard's reader, of the latest one if there are
-// several; batches read at random are none.
+// TestShardsSayWhereTheyAreRead: the statistics have the epoch of each shard's latest reader. A
+// reader at random does not count.
 func TestShardsSayWhereTheyAreRead(t *testing.T) {
 	e := start(t, testDir(t, 80), func(o *Options) { o.Shards = 3 })
 	if s := e.Stats().Shards; s == nil || len(s) != 0 {
@@ -136,7 +136,7 @@ func TestShardsSayWhereTheyAreRead(t *testing.T) {
 		t.Errorf("read: %v", got)
 	}
 	f := open(t, e, Key{Shard: 1, Epoch: 2}, layout.NHWCForm)
-	read(t, e, Key{Shard: 1, Batch: 5}, layout.NHWCForm) // who goes back within reach is no other reader
+	read(t, e, Key{Shard: 1, Batch: 5}, layout.NHWCForm) // a reader that goes back within reach is not a new one
 	read(t, e, Key{Shard: 1}, layout.NHWCForm)
 	f.Close() // late, by an earlier reader
 	if got := e.Stats().Shards; !slices.Equal(got, []ShardStats{{0, 2, 1}, {1, 0, 0}}) {

@@ -99,8 +99,8 @@ func TestWarningsAtTheStart(t *testing.T) {
 	}
 }
 
-// TestCropsReadOnlyTheirRows: raw images that the cache does not keep are read only as far
-// as their crops need. The batches are the same.
+// TestCropsReadOnlyTheirRows: raw images that the cache does not keep are read only as far as their
+// crops need. The batches are the same.
 func TestCropsReadOnlyTheirRows(t *testing.T) {
 	const n, side = 48, 400
 	dir := evenDir(t, n, side)
@@ -137,7 +137,7 @@ func TestCropsReadOnlyTheirRows(t *testing.T) {
 	}
 }
 
-// rawAndEncodedDir writes n images, by turns raw and encoded, in one class.
+// rawAndEncodedDir writes n images, alternately raw and encoded, in one class.
 func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
 	t.Helper()
 	dir = t.TempDir()
@@ -164,8 +164,8 @@ func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
 	return dir, total
 }
 
-// TestDecodingOrderOfCosts: raw and encoded samples are spread evenly within a batch, each by
-// themselves, whether they leave the cache, enter it, or do neither.
+// TestDecodingOrderOfCosts: raw and encoded samples are spread evenly within a batch, each kind
+// separately, whether they leave the cache, enter it, or do neither.
 func TestDecodingOrderOfCosts(t *testing.T) {
 	const n, side, size = 768, 64, 96
 	dir, total := rawAndEncodedDir(t, n, side)

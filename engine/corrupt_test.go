@@ -44,7 +44,7 @@ func TestDescribesBadSamples(t *testing.T) {
 	expect("repaired", 1, "")
 
 	for batch := 1; batch < n/4; batch++ {
-		read(t, e, Key{Batch: batch}, layout.NHWCForm) // so that the first is not kept
+		read(t, e, Key{Batch: batch}, layout.NHWCForm) // so that the first batch is not kept
 	}
 	if err := os.Rename(gone, gone+"-"); err != nil {
 		t.Fatal(err)
@@ -61,8 +61,8 @@ func TestDescribesBadSamples(t *testing.T) {
 	}
 }
 
-// TestCorruptPartsBelongToTheirEpoch: what is wrong with one random crop says nothing about
-// another, and a padded slot stays one.
+// TestCorruptPartsBelongToTheirEpoch: a fault in one random crop says nothing about another crop,
+// and a padded slot stays padded.
 func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
 	ds := openDataset(t, testDir(t, 4))
 	bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
@@ -87,7 +87,7 @@ func TestSubstitutesSayWhy(t *testing.T) {
 		dir := testDir(t, 16)
 		corrupt(t, dir, 2)
 		e := start(t, dir, func(o *Options) { o.OnError = policy })
-		for range 2 { // the second time, it is known before
+		for range 2 { // the second time, the fault is known beforehand
 			s := samplesOf(t, e, Key{})[1]
 			if s.Status != status || !strings.Contains(s.Reason, "corrupt image") || strings.Contains(s.Reason, "002.ppm: ") != (policy == Replace) {
 				t.Errorf("%v: %+v", policy, s)

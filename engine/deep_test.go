@@ -7,8 +7,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestAllLoadsRead: storage that answers only once as many loads as there may be wait for it, far
-// ahead of the batch that an Open wants, is not waited for in vain; and the memory limit holds.
+// TestAllLoadsRead: some storage answers only once all loads that there may be wait for it, far
+// ahead of the batch that an Open wants. Such loads begin, and the memory limit holds.
 func TestAllLoadsRead(t *testing.T) {
 	const loads, batch = 8, 4
 	dir := jpegDir(t, 2*loads)

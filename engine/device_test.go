@@ -90,7 +90,7 @@ func opens(e *Engine, k Key, form layout.Form) error {
 	return err
 }
 
-// fails opens a batch, for which the error must be of a kind.
+// fails opens a batch, and expects an error of that kind.
 func fails(t testing.TB, e *Engine, k Key, form layout.Form, want error) {
 	t.Helper()
 	if err := opens(e, k, form); !errors.Is(err, want) {
@@ -190,13 +190,14 @@ func largeDir(t testing.TB, n int) string {
 
 func single(o *Options) { o.BatchSize = 1 }
 
-// TestDeviceMemoryGivesWay: what was copied ahead makes room for what an Open waits for, then
-// Opens wait for slots, in their order, and fail after MemoryWait. Other forms go on.
+// TestDeviceMemoryGivesWay: batches that were copied ahead make room for one that an Open waits
+// for. Then Opens wait for slots, in their order, and fail after MemoryWait. Other forms are still
+// served.
 func TestDeviceMemoryGivesWay(t *testing.T) {
 	g := &fakegpu.GPU{}
 	e := onDevice(t, largeDir(t, 9), g, 3*gpu.SlabUnit, single, func(o *Options) { o.Shards, o.MemoryWait = 3, time.Hour })
 	var held []*File
-	for s := range 3 { // each with two ahead, for which there is less and less room
+	for s := range 3 { // each reader has two ahead, for which there is less and less room
 		held = append(held, open(t, e, Key{Shard: s}, layout.CUDA))
 		if err := e.Quiet(t.Context()); err != nil {
 			t.Fatal(err)
@@ -242,7 +243,7 @@ func TestDeviceTurnsOfAllSizes(t *testing.T) {
 		wait.Go(func() { open(t, e, k, layout.CUDA).Close() })
 		eventually(t, "it waits", func() bool { return waitForDevice(e) == i+1 })
 	}
-	for range 3 { // the large one is tried again, and again, and then the small one would have been served
+	for range 3 { // the large one is tried again and again; the small one could have been served in between
 		e.memory.ledger.cameBack()
 		returns := e.memory.ledger.returns()
 		eventually(t, "the large one is refused again", func() bool {
@@ -294,8 +295,8 @@ func TestDeviceTooSmall(t *testing.T) {
 	fails(t, e, Key{}, layout.CUDA, ErrNoMemory)
 }
 
-// TestDeviceFails has every call to the driver fail in turn, once, for good, or as it does when
-// the GPU is lost. Whatever fails, other forms go on, and no other bytes appear.
+// TestDeviceFails has every call to the driver fail in turn: once, for good, or as it does when the
+// GPU is lost. Whatever fails, other forms are served, and no other bytes appear.
 func TestDeviceFails(t *testing.T) {
 	dir := testDir(t, 16)
 	plain := errors.New("CUDA_ERROR_UNKNOWN")
@@ -411,8 +412,7 @@ func TestThousandsOfDeviceOpens(t *testing.T) {
 	}
 }
 
-// TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither the end nor other
-// forms.
+// TestCloseWhileTheDeviceHangs: a driver that never answers holds up neither Close nor other forms.
 func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	t.Parallel() // it waits
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
@@ -436,8 +436,8 @@ func TestCloseWhileTheDeviceHangs(t *testing.T) {
 	eventually(t, "its registration, too", func() bool { return g.Left() == nil || e.memory.pool.Stats().Buffers == 0 })
 }
 
-// TestDeviceThreadsNearIt: all that is asked of the GPU's driver is asked from the CPUs that are
-// near it, if that is wanted.
+// TestDeviceThreadsNearIt: if that is wanted, all calls to the GPU's driver come from the CPUs near
+// the GPU.
 func TestDeviceThreadsNearIt(t *testing.T) {
 	cpus, err := machine.CurrentCPUs()
 	if err != nil {
@@ -462,7 +462,7 @@ func TestDeviceThreadsNearIt(t *testing.T) {
 		}}
 		e = onDevice(t, testDir(t, 32), g, 64<<20, func(o *Options) { o.NearDevice, o.DecodeOnDevice = near, decode })
 		mu.Lock()
-		calls, elsewhere = 0, map[string]machine.CPUs{} // but what starts it
+		calls, elsewhere = 0, map[string]machine.CPUs{} // except the calls that start it
 		mu.Unlock()
 		f := open(t, e, Key{}, layout.CUDA)
 		mu.Lock()

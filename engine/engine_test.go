@@ -60,7 +60,7 @@ func testDir(t testing.TB, n int) string {
 	return dir
 }
 
-// number is the image of a sample id of testDir(n).
+// number returns the image that is sample id of testDir(n).
 func number(n int, id int64) int {
 	even := (n + 1) / 2
 	if int(id) < even {
@@ -109,7 +109,8 @@ func start(t testing.TB, dir string, change ...func(*Options)) *Engine {
 	return e
 }
 
-// built is an engine without what runs by itself, which the test starts when it has changed it.
+// built is an engine whose workers are not running yet, so that the test can change it before it
+// starts them.
 func built(t testing.TB, dir string, change ...func(*Options)) *Engine {
 	t.Helper()
 	o := testOptions()
@@ -124,7 +125,7 @@ func built(t testing.TB, dir string, change ...func(*Options)) *Engine {
 	return e
 }
 
-// inBubble runs a test of an engine on a clock that moves on when all goroutines wait.
+// inBubble runs a test of an engine on a clock that advances when all goroutines wait.
 func inBubble(t *testing.T, ds *dataset.Dataset, change func(*Options), test func(t *testing.T, e *Engine)) {
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions()
@@ -139,7 +140,7 @@ func inBubble(t *testing.T, ds *dataset.Dataset, change func(*Options), test fun
 	})
 }
 
-// wrapLoaders has an engine that is not started read by other loaders.
+// wrapLoaders makes an engine that is not started yet use other loaders.
 func (e *Engine) wrapLoaders(wrap func(loader) loader) {
 	real := e.flow.newLoader
 	e.flow.newLoader = func(o pixels.Options, entries *sample.Entries) loader { return wrap(real(o, entries)) }
@@ -491,7 +492,7 @@ func TestReplacePolicy(t *testing.T) {
 	}
 }
 
-// TestReplaceAWholeBatch: a batch of unreadable samples has the size of what replaces them, even if
+// TestReplaceAWholeBatch: a batch of unreadable samples has the size of their replacements, even if
 // that is a single row of pixels.
 func TestReplaceAWholeBatch(t *testing.T) {
 	dir := t.TempDir()
@@ -540,8 +541,8 @@ func TestReplaceTheOnlySample(t *testing.T) {
 	}
 }
 
-// TestEachBadSampleOfABatchIsReported: if a batch fails, all of its bad samples are
-// reported, with one worker or many, and only once however often the batch is opened.
+// TestEachBadSampleOfABatchIsReported: if a batch fails, all of its bad samples are reported, with
+// one worker or many, and only once, however often the batch is opened.
 func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 	const n = 8
 	for _, workers := range []int{1, 4} {
@@ -640,8 +641,8 @@ func TestMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestTightMemoryStillReads has room for little more than one batch. Kept and prefetched
-// batches give way; nothing fails or hangs.
+// TestTightMemoryStillReads has room for little more than one batch. Kept and prefetched batches
+// give way; nothing fails or hangs.
 func TestTightMemoryStillReads(t *testing.T) {
 	dir := t.TempDir()
 	const n, side = 64, 128

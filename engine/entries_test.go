@@ -23,7 +23,7 @@ func jpegDir(t testing.TB, n int) string {
 	return written(t, n, smallJPEG)
 }
 
-// tinyJPEG has a quarter of their pixels, where only the number of samples matters.
+// tinyJPEG has a quarter of the pixels, for tests in which only the number of samples matters.
 var smallJPEG, tinyJPEG = madeOnce(colors(280, 200)), madeOnce(colors(140, 100))
 
 func colors(width, height int) func(i int) image.Image {
@@ -68,8 +68,8 @@ func bytesOf(t *testing.T, e *Engine) []byte {
 	return bytes.Join(pixelsOf(t, e, layout.NHWCForm), nil)
 }
 
-// TestEntryPointsMakeTheSameBytes: they are made in the first epoch and used from then on, also by
-// later engines, and no byte depends on that, be it of crops or of whole images.
+// TestEntryPointsMakeTheSameBytes: entry points are made in the first epoch and used from then on,
+// also by later engines. No byte depends on that, in crops or whole images.
 func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 	const n = 12
 	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")
@@ -98,7 +98,7 @@ func TestEntryPointsMakeTheSameBytes(t *testing.T) {
 }
 
 // TestDamageOutsideTheCrop: damage that came after the entry points were made, and left size and
-// time as they were, goes unseen where the crop does not need it, unless reads are verified.
+// time unchanged, goes unseen if the crop does not need it, unless reads are verified.
 func TestDamageOutsideTheCrop(t *testing.T) {
 	const n = 12
 	dir, cacheDir := jpegDir(t, n), filepath.Join(t.TempDir(), "cache")

@@ -46,8 +46,8 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 	return e
 }
 
-// patience is the time after which something counts as hung. Nothing waits this long on
-// purpose, but machines can be slow.
+// patience is the time after which something counts as hung. Nothing waits this long on purpose,
+// but machines can be slow.
 const patience = time.Minute
 
 // eventually waits until ok returns true.
@@ -219,8 +219,8 @@ func TestPanicCostsOneOpen(t *testing.T) {
 	}
 }
 
-// TestPanicOutsideASample: nor does a panic cost more while a batch is laid out, or while the
-// files known to be bad are looked at.
+// TestPanicOutsideASample: a panic costs one Open, too, while a batch is laid out, or while files
+// known to be bad are checked.
 func TestPanicOutsideASample(t *testing.T) {
 	const n = 4
 	dir := testDir(t, n)
@@ -267,7 +267,7 @@ func TestPanicInACopyReachesEveryOpener(t *testing.T) {
 	}
 }
 
-// TestRepairedWhileItWasRead: the file is repaired after it was read and before it is found
+// TestRepairedWhileItWasRead: the file is repaired after it was read and before it is found to be
 // bad.
 func TestRepairedWhileItWasRead(t *testing.T) {
 	const n = 4
@@ -314,8 +314,8 @@ func TestReplacementEndsWithTheStorage(t *testing.T) {
 	}
 }
 
-// TestReplacementIsBounded: with nothing but bad files, the search is bounded, its records
-// are charged to the ledger, and it ends with the engine.
+// TestReplacementIsBounded: if all files are bad, the search is bounded, its records are charged to
+// the ledger, and it ends with the engine.
 func TestReplacementIsBounded(t *testing.T) {
 	const n = maxStandIns + 200
 	dir := t.TempDir()
@@ -410,8 +410,8 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	eventually(t, "the loads have ended", func() bool { return e.locked(func() bool { return e.batches.flow.loading == 0 }) })
 }
 
-// TestReadsThatComeBack: when reads that hung have returned, they count as any others, and a drawer
-// whose own read was one of them is not there twice.
+// TestReadsThatComeBack: when reads that hung have returned, they count like any others, and a
+// drawer whose own read was one of them does not run twice.
 func TestReadsThatComeBack(t *testing.T) {
 	t.Parallel() // it waits
 	gate := make(chan struct{})
@@ -464,8 +464,8 @@ func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	}
 }
 
-// TestLooksThatHang at files that were bad hold up neither the batch workers nor Close, and there
-// is one for a batch, however often it is opened.
+// TestLooksThatHang: checks of bad files that hang hold up neither the batch workers nor Close, and
+// there is only one for a batch, however often it is opened.
 func TestLooksThatHang(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 24
@@ -527,8 +527,8 @@ func TestLooksThatHang(t *testing.T) {
 	}
 }
 
-// TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, what is read ahead
-// for it, and its next attempts leave workers to others.
+// TestDeadStorageTakesNotAllWorkers: a reader whose storage does not answer, its read-ahead, and
+// its further attempts leave workers to others.
 func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 128
@@ -560,7 +560,8 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	}
 }
 
-// TestWantedBatchGetsAWorkerWhileOthersHang though it had none while it was only prefetched.
+// TestWantedBatchGetsAWorkerWhileOthersHang: it gets one even if it had none while it was only
+// prefetched.
 func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 64
@@ -623,7 +624,8 @@ func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
 	gone.Wait()
 }
 
-// TestSearchWithoutCandidatesEnds when nobody waits, though no sample of the range is tried.
+// TestSearchWithoutCandidatesEnds: the search ends when nobody waits, even if no sample of the
+// range is tried.
 func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	e := unstarted(t, 1100, func(o *Options) { o.OnError, o.PrefetchDepth = Replace, 0 })
 	e.ask(Key{})

@@ -43,7 +43,7 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 
 func cut(l loader) loader { return cutLoader{l} }
 
-// drawTogether has a drawer draw samples, and waits for what comes of that.
+// drawTogether has a drawer draw samples, and waits for the result.
 func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	d.draw(hands)
 	for _, l := range hands {
@@ -52,8 +52,8 @@ func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	e.batches.wait.Wait()
 }
 
-// TestSamplesThatGoTogether: of two samples of one batch, or of two, each has its own bytes or its
-// own error, also at a reduced scale.
+// TestSamplesThatGoTogether: when two samples are drawn together, of one batch or of two, each has
+// its own bytes or its own error, also at a reduced scale.
 func TestSamplesThatGoTogether(t *testing.T) {
 	for _, change := range []func(*Options){func(*Options) {}, shrunk} {
 		goTogether(t, change)
@@ -103,8 +103,8 @@ func goTogether(t *testing.T, change func(*Options)) {
 	}
 }
 
-// TestPanicWhileDrawing: it costs the batch of the sample that causes it, and not the other one,
-// and the decoders are replaced, without leaving memory charged.
+// TestPanicWhileDrawing: a panic costs only the batch of the sample that causes it. The decoders
+// are replaced, and no memory stays charged.
 func TestPanicWhileDrawing(t *testing.T) {
 	for panics := range 2 {
 		e, first := handEngine(t)
@@ -132,8 +132,8 @@ func TestPanicWhileDrawing(t *testing.T) {
 	}
 }
 
-// TestUnwantedSamplesAreNotDecoded: what waits for a drawer is not decoded once its batch was
-// dropped, or the engine closes.
+// TestUnwantedSamplesAreNotDecoded: a sample that waits for a drawer is not decoded once its batch
+// is dropped, or the engine closes.
 func TestUnwantedSamplesAreNotDecoded(t *testing.T) {
 	for _, closes := range []bool{false, true} {
 		e, b := handEngine(t)

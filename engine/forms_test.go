@@ -22,8 +22,8 @@ func packingAll(size int64) func(*Options) {
 	}
 }
 
-// TestFormsMakeTheSameBytes: of every kind of image, whole and cropped, at reduced scales too, in
-// both colours, no byte depends on the form in which a sample waited for its reader.
+// TestFormsMakeTheSameBytes: for every kind of image, whole and cropped, at reduced scales too, in
+// color and gray, no byte depends on the form in which a sample waited for its reader.
 func TestFormsMakeTheSameBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mixed")
 	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 120, Kind: gen.Mixed, Seed: 3}); err != nil {
@@ -54,8 +54,8 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestHitsAreTheSameWherePacked: packed samples take more memory, never that of a sample that the
-// plan keeps.
+// TestHitsAreTheSameWherePacked: packed samples take more memory, but never that of a sample that
+// the plan keeps.
 func TestHitsAreTheSameWherePacked(t *testing.T) {
 	const n = 192
 	dir := written(t, n, tinyJPEG)
@@ -87,7 +87,7 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 	}
 }
 
-// TestPackedHitsPerBatch: where a part of what is kept is packed, each batch has its share of
+// TestPackedHitsPerBatch: if some of the kept samples are packed, each batch has its share of
 // packed hits, to within one.
 func TestPackedHitsPerBatch(t *testing.T) {
 	const n, size = 320, 32
@@ -98,7 +98,7 @@ func TestPackedHitsPerBatch(t *testing.T) {
 	}
 	e := start(t, dir, packingAll(all*6/10), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs, o.BatchSize = FormAuto, 0, 9, size })
 	e.kept.keeper.settled()
-	// As if much had been measured, of storage that is fast enough for some packed samples.
+	// This is as if much had been measured, of storage that is fast enough for some packed samples.
 	const many = 1 << 30
 	r, drawers := e.kept.rates, time.Duration(e.opts.drawers())
 	r.mu.Lock()
@@ -139,8 +139,8 @@ func TestPackedHitsPerBatch(t *testing.T) {
 	}
 }
 
-// TestDamagedPackedSample: what is wrong with a packed sample is not its file's fault, which is
-// read again.
+// TestDamagedPackedSample: damage of a packed sample is not its file's fault, and the file is read
+// again.
 func TestDamagedPackedSample(t *testing.T) {
 	dir := jpegDir(t, 16)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 3)
@@ -201,7 +201,7 @@ func TestBestMix(t *testing.T) {
 						least = min(least, time(p))
 					}
 					x := best(now, m, drawers)
-					p := x.packed * min(1, m/(1+(now.larger-1)*x.packed)) // of the dataset
+					p := x.packed * min(1, m/(1+(now.larger-1)*x.packed)) // as a share of the dataset
 					if got := time(p); got > least/mostTime+1e-7 {
 						t.Errorf("%+v, %v drawers, memory for %v: %+v takes %v, and %v is possible", now, drawers, m, x, got, least)
 					}
@@ -211,8 +211,8 @@ func TestBestMix(t *testing.T) {
 	}
 }
 
-// TestPackedShare: as many samples are packed on the disk as there is room for, of any range of
-// them.
+// TestPackedShare: the disk has as many packed samples as there is room for, out of any range of
+// samples.
 func TestPackedShare(t *testing.T) {
 	for _, share := range []float64{0, 1.0 / 32, 0.3, 0.77, 1} {
 		d := &diskForms{share: share}
@@ -230,7 +230,7 @@ func TestPackedShare(t *testing.T) {
 	}
 }
 
-// TestWhereNothingIsPacked: with another policy, and where it is not asked for.
+// TestWhereNothingIsPacked: nothing is packed with another policy, or if packing is not asked for.
 func TestWhereNothingIsPacked(t *testing.T) {
 	dir := jpegDir(t, 8)
 	for name, change := range map[string]func(*Options){
@@ -257,7 +257,7 @@ func TestWhereNothingIsPacked(t *testing.T) {
 	}
 }
 
-// TestPackedWhereMemoryIsShort: where all else takes so much that the cache cannot have its limit,
+// TestPackedWhereMemoryIsShort: if other memory takes so much that the cache cannot have its limit,
 // packed samples take nothing that the plan needs for samples as they are stored.
 func TestPackedWhereMemoryIsShort(t *testing.T) {
 	const n, limit = 192, 96 << 20

@@ -83,8 +83,8 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	}
 }
 
-// TestReserveTakesIdleMemory: there is idle memory before the first reader comes. What the reserve
-// takes stays within the limit as long as there is anything to give.
+// TestReserveTakesIdleMemory: there is idle memory before the first reader comes. The reserve stays
+// within the limit as long as there is anything to give.
 func TestReserveTakesIdleMemory(t *testing.T) {
 	e := unstarted(t, 16)
 	e.memory.pool.Trim()
@@ -99,7 +99,7 @@ func TestReserveTakesIdleMemory(t *testing.T) {
 	if excess := e.memory.ledger.excess(); excess > 0 || e.memory.ledger.peak > e.memory.ledger.limit {
 		t.Errorf("%d bytes more than the limit are charged, %d at most", excess, e.memory.ledger.peak-e.memory.ledger.limit)
 	}
-	e.Reserve(1 << 20) // which nothing can give way to
+	e.Reserve(1 << 20) // nothing can give way to this
 	if excess := e.memory.ledger.excess(); excess != 1<<19-e.memory.ledger.load-e.memory.ledger.drawing {
 		t.Errorf("%d bytes more than the limit are charged", excess)
 	}
@@ -157,8 +157,8 @@ func TestCopiesHoldNothingUp(t *testing.T) {
 	all.schedule.in[wanted] = nil
 }
 
-// TestKernelRefusesAfterAll: before a batch or a load goes without memory that the kernel refuses,
-// everything idle goes back to it. Nothing stays charged.
+// TestKernelRefusesAfterAll: if the kernel refuses memory, everything idle goes back to it before a
+// batch or a load fails. Nothing stays charged.
 func TestKernelRefusesAfterAll(t *testing.T) {
 	const tooMuch = 1 << 50 // more than a process can address
 	e := start(t, testDir(t, 4), func(o *Options) {
@@ -185,10 +185,10 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 	}
 }
 
-// TestPresize: the buffers of one stream are there at the start; of large ones one, or none.
+// TestPresize: the buffers of one stream exist at the start; if they are large, one or none.
 func TestPresize(t *testing.T) {
 	for _, c := range []struct{ hint, limit, want int64 }{
-		{0, 256 << 20, 4 * int64(os.Getpagesize())}, // what the index says is less than a page
+		{0, 256 << 20, 4 * int64(os.Getpagesize())}, // the size in the index is less than a page
 		{64 << 10, 256 << 20, 4 * 256 << 10},
 		{4 << 20, 64 << 20, 16 << 20},
 		{4 << 20, 31 << 20, 0},

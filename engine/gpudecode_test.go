@@ -43,15 +43,14 @@ func decodingWithin(t *testing.T, dir string, g *fakegpu.GPU, limit int64, chang
 	return e
 }
 
-// all gives the GPU everything.
+// all gives all samples to the GPU.
 func (s *share) all() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.whole = true
 }
 
-// allKinds is a dataset of images of all formats and kinds, in all orientations, of which some are
-// damaged.
+// allKinds is a dataset of images of all formats and kinds, in all orientations. Some are damaged.
 func allKinds(t *testing.T) string {
 	t.Helper()
 	dir, n, damaged := t.TempDir(), 0, 0
@@ -80,8 +79,8 @@ func allKinds(t *testing.T) string {
 	return dir
 }
 
-// TestDeviceDecodesTheSame: all kinds of files have the same bytes, and the same errors, where a
-// GPU decodes what it can.
+// TestDeviceDecodesTheSame: all kinds of files have the same bytes, and the same errors, if a GPU
+// decodes what it can.
 func TestDeviceDecodesTheSame(t *testing.T) {
 	dir := allKinds(t)
 	for i, mode := range []resample.Mode{resample.Stretch, resample.NotLarger, resample.NotSmaller, resample.RandomResizedCrop} {
@@ -95,7 +94,7 @@ func TestDeviceDecodesTheSame(t *testing.T) {
 				o.FullJPEGs, o.Fill, o.Decoding.IgnoreOrientation = i%2 == 0, 7, policy == Zero
 			}
 			inOrder := func(o *Options) {
-				if policy == Fail { // of several bad samples, an error names the first that was tried
+				if policy == Fail { // if several samples are bad, an error names the first that was tried
 					o.Workers, o.PrefetchDepth = 1, 0
 				}
 			}
@@ -118,8 +117,8 @@ func TestDeviceDecodesTheSame(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodesForTheDevice: what readers find on a GPU that has decoded is what they find in
-// host memory, and the cache counts as it does without.
+// TestDeviceDecodesForTheDevice: readers on a GPU that decodes find the same as readers of host
+// memory, and the cache counts as it does without a GPU.
 func TestDeviceDecodesForTheDevice(t *testing.T) {
 	dir := jpegDir(t, 40)
 	change := func(o *Options) { o.BatchSize, o.CacheSize, o.CachePolicy, o.Shards = 8, 64<<20, cache.Static, 2 }
@@ -144,8 +143,8 @@ func TestDeviceDecodesForTheDevice(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodesWholeFiles: JPEGs that processors read in part, since they have entry points,
-// are read as a whole for the GPU.
+// TestDeviceDecodesWholeFiles: JPEGs with entry points, which processors read in part, are read
+// whole for the GPU.
 func TestDeviceDecodesWholeFiles(t *testing.T) {
 	dir := largeJPEGs(t, 12)
 	ds := madeEntries(t, dir, dataset.Storage{})
@@ -165,8 +164,8 @@ func TestDeviceDecodesWholeFiles(t *testing.T) {
 	e.Close()
 }
 
-// TestDeviceDecodingFails has every call fail, once or from some time on: no byte of any host form
-// changes, and nothing is left, or said twice.
+// TestDeviceDecodingFails has every call fail, once or from some time on. No byte of any host form
+// changes, nothing stays allocated, and nothing is logged twice.
 func TestDeviceDecodingFails(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) { o.BatchSize, o.Epochs = 8, 2 }
@@ -217,7 +216,7 @@ func TestLargeImagesAreDecodedByProcessors(t *testing.T) {
 	}
 }
 
-// TestDevicePanics: a mistake in what the GPU needs costs no batch.
+// TestDevicePanics: wrong input for the GPU costs no batch.
 func TestDevicePanics(t *testing.T) {
 	dir := jpegDir(t, 24)
 	g := &fakegpu.GPU{Fail: func(call string) error {
@@ -232,8 +231,7 @@ func TestDevicePanics(t *testing.T) {
 	}
 }
 
-// TestDeviceDecodingWithoutRoom: where slots that are in use leave no room on the GPU, processors
-// decode.
+// TestDeviceDecodingWithoutRoom: if the slots in use leave no room on the GPU, processors decode.
 func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	dir := jpegDir(t, 64)
 	g := &fakegpu.GPU{Memory: 4 << 20}
@@ -278,10 +276,11 @@ func TestLargePortions(t *testing.T) {
 }
 
 // TestReadersOverrun: a process that writes all over the memory that it can open does not change
-// what is made: the GPU works where no other process can write.
+// the samples: the GPU makes them where no other process can write.
 func TestReadersOverrun(t *testing.T) {
 	dir := jpegDir(t, 24)
-	// What is made ahead for readers on the GPU is where they can write, and is theirs to spoil.
+	// Batches made ahead for readers on the GPU are where these readers can write, and may spoil
+	// them.
 	change := func(o *Options) { o.BatchSize, o.PrefetchDepth = 8, 0 }
 	g := &fakegpu.GPU{Overrun: true}
 	e := decodingOn(t, dir, g, change)
@@ -295,7 +294,7 @@ func TestReadersOverrun(t *testing.T) {
 }
 
 // TestDecodingAlone: a GPU whose memory no other process can open decodes for readers of all forms
-// but CUDA, which is not there.
+// except CUDA, which does not exist then.
 func TestDecodingAlone(t *testing.T) {
 	dir := jpegDir(t, 24)
 	change := func(o *Options) { o.BatchSize = 8 }

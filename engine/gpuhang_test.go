@@ -16,10 +16,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A gate makes calls hang once it is shut, until it is opened.
+// A gate makes calls hang from when it is shut until it is opened.
 type gate struct {
 	mu    sync.Mutex
-	hangs func(what any) bool // nil: nothing does
+	hangs func(what any) bool // nil: nothing hangs
 	begun chan struct{}
 	open  chan struct{}
 }
@@ -44,12 +44,12 @@ func (g *gate) pass(what any) (hangs bool) {
 	return hangs
 }
 
-// impatient makes host forms wait for the GPU for less time than it needs now and then.
+// impatient makes host forms wait so briefly that the GPU sometimes does not answer in time.
 func impatient(e *Engine) {
 	e.locked(func() bool { e.device.wait = 20 * time.Millisecond; return true })
 }
 
-// mixedDir is a dataset of which a GPU decodes a part.
+// mixedDir is a dataset of which a GPU decodes only the JPEGs.
 func mixedDir(t *testing.T, jpegs, others int) string {
 	dir := jpegDir(t, jpegs)
 	for i := range others {
@@ -63,7 +63,7 @@ func mixed(o *Options) {
 	o.Transform = resample.Options{Mode: resample.Stretch, Height: 100, Width: 140}
 }
 
-// left checks that Close leaves something behind, and that it is freed once the GPU answers.
+// left checks that Close leaves something behind, and that this is freed once the GPU answers.
 func left(t *testing.T, e *Engine, g *gate) {
 	t.Helper()
 	closed := make(chan error, 1)
@@ -84,9 +84,8 @@ func left(t *testing.T, e *Engine, g *gate) {
 	e.batches.wait.Wait()
 }
 
-// TestHostFormsDoNotHangWithTheGPU: whatever a GPU hangs at of a batch that it makes samples of,
-// host forms are made by processors, what it writes later goes nowhere, and what is open there
-// stays.
+// TestHostFormsDoNotHangWithTheGPU: whatever a GPU hangs at while it makes samples of a batch,
+// processors make the host forms, later writes of the GPU go nowhere, and open files stay.
 func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
 	dir := mixedDir(t, 40, 8)
 	want := tensors(t, start(t, dir, mixed))
@@ -136,8 +135,9 @@ func TestHostFormsDoNotHangWithTheGPU(t *testing.T) {
 	}
 }
 
-// TestAnyCallToTheGPUHangs for good: host forms and Close go on, and an Open on the GPU can be
-// interrupted. What hung is freed in the end, even if the answer is that the GPU is lost.
+// TestAnyCallToTheGPUHangs: if a call hangs for good, host forms and Close still work, and an Open
+// on the GPU can be interrupted. When the call returns, its memory is freed, even if the answer is
+// that the GPU is lost.
 func TestAnyCallToTheGPUHangs(t *testing.T) {
 	dir := mixedDir(t, 20, 4)
 	want := tensors(t, start(t, dir, mixed))
@@ -153,7 +153,7 @@ func TestAnyCallToTheGPUHangs(t *testing.T) {
 	}
 }
 
-// hangAt has all calls of a kind hang but some of the first. The answer comes in the end.
+// hangAt has all calls of a kind hang, except the first few. The answer comes in the end.
 func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int, answer error) {
 	hanging := newGate()
 	g := &fakegpu.GPU{Fail: func(c string) error {
@@ -191,7 +191,7 @@ func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int
 				t.Errorf("%s differs", k)
 			}
 		}
-		e.SetMemoryLimit(1) // all that nobody uses goes, and with it what is registered
+		e.SetMemoryLimit(1) // all unused memory goes, with its registrations
 		e.memory.pool.Trim()
 		e.SetMemoryLimit(e.opts.MemoryLimit)
 		select {

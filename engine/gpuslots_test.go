@@ -17,7 +17,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// tensors are the pixels of all batches.
+// tensors returns the pixels of all batches.
 func tensors(t *testing.T, e *Engine) map[Key][]byte {
 	t.Helper()
 	all := map[Key][]byte{}
@@ -27,8 +27,8 @@ func tensors(t *testing.T, e *Engine) map[Key][]byte {
 	return all
 }
 
-// TestSamplesStayOnTheGPU: what the GPU makes for readers there crosses the bus only for readers of
-// other forms, who find it without its being decoded again.
+// TestSamplesStayOnTheGPU: samples that the GPU makes for readers there cross the bus only for
+// readers of other forms, and are not decoded again for them.
 func TestSamplesStayOnTheGPU(t *testing.T) {
 	dir := jpegDir(t, 44)
 	change := func(o *Options) { o.BatchSize, o.Epochs = 8, 1 }
@@ -113,8 +113,8 @@ func anyForms(t *testing.T, e *Engine, g *fakegpu.GPU, want map[Key][]byte, open
 	wait.Wait()
 }
 
-// TestAnyFormsWithAGPU: readers of all forms, of batches that are partly made by the GPU, with room
-// for few or many of them there.
+// TestAnyFormsWithAGPU: all forms can be read while the GPU makes some of the samples, with room
+// there for few or many batches.
 func TestAnyFormsWithAGPU(t *testing.T) {
 	dir := allKinds(t)
 	change := func(o *Options) {
@@ -135,8 +135,8 @@ func TestAnyFormsWithAGPU(t *testing.T) {
 	}
 }
 
-// TestSheetOutlivesItsPlaceOnTheGPU: a sheet that is open, of a batch that the GPU made, stays when
-// other batches take all memory there.
+// TestSheetOutlivesItsPlaceOnTheGPU: an open sheet, of a batch that the GPU made, stays when other
+// batches take all memory there.
 func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	dir := jpegDir(t, 160)
 	g := &fakegpu.GPU{}
@@ -144,7 +144,7 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 		o.BatchSize, o.Epochs, o.PrefetchDepth, o.MemoryWait = 8, 1, 1, 300*time.Millisecond
 		o.Transform.Height, o.Transform.Width, o.Transform.Mode = 128, 160, resample.Stretch
 	})
-	for i := range 2 { // what follows is made on the GPU
+	for i := range 2 { // the batches that follow are made on the GPU
 		open(t, e, Key{Batch: i}, layout.CUDA).Close()
 		if err := e.Quiet(t.Context()); err != nil {
 			t.Fatal(err)
@@ -168,8 +168,8 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	}
 }
 
-// TestAnyFormsWhileTheGPUFails has calls fail in turn, once, for good, or as it does when the GPU
-// is lost: opens on the GPU may fail, none of any other form does, and no byte changes.
+// TestAnyFormsWhileTheGPUFails has calls fail in turn: once, for good, or as they do when the GPU
+// is lost. Opens on the GPU may fail, opens of other forms do not, and no byte changes.
 func TestAnyFormsWhileTheGPUFails(t *testing.T) {
 	t.Parallel()
 	dir := mixedDir(t, 20, 4)

@@ -176,9 +176,8 @@ func TestPlansAreShared(t *testing.T) {
 	}
 }
 
-// TestPlansDoNotThrash: if more epochs are read than plans can be held, the held plans stay
-// and the other epochs have none. Those get their plans once the first epochs are no longer
-// read.
+// TestPlansDoNotThrash: if more epochs are read than plans can be held, the held plans stay and the
+// other epochs have none. They get their plans once the first epochs are no longer read.
 func TestPlansDoNotThrash(t *testing.T) {
 	const n, held = 1000, 3
 	k := testKeeper(t, n, &ledger{limit: 1 << 30})
@@ -389,8 +388,8 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	}
 }
 
-// TestPlanningRestsInTheKernelToo: planning looks for waiting Opens while the kernel provides
-// its memory, too, and then ends with all of it given back.
+// TestPlanningRestsInTheKernelToo: planning also looks for waiting Opens while the kernel provides
+// its memory. If it ends then, all of its memory is given back.
 func TestPlanningRestsInTheKernelToo(t *testing.T) {
 	l := newLedger(1 << 30)
 	rests, end := 0, 0

@@ -32,19 +32,19 @@ const (
 	farBytes            = farSide*farSide*3 + 13 // of a file
 )
 
-// A farDataset is one of images in a store.
+// A farDataset is a dataset of images in a store.
 type farDataset struct {
 	dir    string // of the files
-	bytes  int64  // of one
+	bytes  int64  // of one file
 	index  string
 	cache  string
 	server string
 	url    string // of the dataset, or the path of a list
 
-	away atomic.Int64 // answers that are left until the store is back
+	away atomic.Int64 // answers to go until the store is back
 
 	mu   sync.Mutex
-	read map[string]bool // objects that parts of were sent; a slow request is sent twice
+	read map[string]bool // objects of which parts were sent; a slow request is sent twice
 }
 
 func (d *farDataset) reads() int64 {
@@ -58,7 +58,7 @@ func newFar(t *testing.T) *farDataset {
 	return newFarOf(t, evenDir(t, farSamples, farSide), farBytes)
 }
 
-// newFarOf puts the files of a directory into a store, which have so many bytes on average.
+// newFarOf puts the files of a directory into a store. mean is their average size in bytes.
 func newFarOf(t *testing.T, dir string, mean int64) *farDataset {
 	t.Helper()
 	root := t.TempDir()
@@ -85,7 +85,7 @@ func newFarOf(t *testing.T, dir string, mean int64) *farDataset {
 	return d
 }
 
-// open opens it with room for a share of its samples on the disk.
+// open opens the dataset with room for a share of its samples on the disk.
 func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Options)) *dataset.Dataset {
 	t.Helper()
 	local := dataset.LocalCache{Dir: d.cache, Size: int64(share * farSamples * float64(tier.Cost(d.bytes))), Samples: true}
@@ -106,7 +106,7 @@ func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Opt
 	return ds
 }
 
-// list has open open a list of datasets.
+// list makes open open a list of datasets.
 func (d *farDataset) list(t *testing.T, names ...string) {
 	t.Helper()
 	d.url = filepath.Join(t.TempDir(), "list.txt")
@@ -140,7 +140,7 @@ func (d *farDataset) epoch(t *testing.T, e *Engine, epoch int) (fetched []int64,
 	return d.batches(t, e, epoch, 0, e.catalog.Plan.Batches(0, epoch))
 }
 
-// batches reads those from one number to another of an epoch.
+// batches reads a range of an epoch's batches.
 func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetched []int64, all [][]byte) {
 	t.Helper()
 	d.mu.Lock()
@@ -161,7 +161,7 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 	return fetched, all
 }
 
-// files are those of the samples on the disk.
+// files returns the files of the samples on the disk.
 func (d *farDataset) files(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.cache, "*", "??", "*"))
@@ -176,8 +176,7 @@ func epochStats(e *Engine, epoch int) EpochStats {
 	return all[slices.IndexFunc(all, func(s EpochStats) bool { return s.Epoch == epoch })]
 }
 
-// checkEpoch compares what was counted of an epoch, which has just been read, with what its keeper
-// plans.
+// checkEpoch compares the counts of an epoch that has just been read with what its keeper planned.
 func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
 	t.Helper()
 	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
@@ -233,9 +232,9 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 	}
 }
 
-// TestPackedBesideALocalCache: memory packs what it keeps of samples in a store, and yet every
-// batch finds as many samples in memory and on the disk as any other, and shows the same pixels.
-// Where the disk keeps all that memory does not, nothing is packed.
+// TestPackedBesideALocalCache: memory packs the samples that it keeps. Still, every batch finds as
+// many samples in memory and on the disk as any other, and shows the same pixels. If the disk keeps
+// everything that memory does not, nothing is packed.
 func TestPackedBesideALocalCache(t *testing.T) {
 	for _, c := range []struct {
 		memory, disk float64
@@ -280,9 +279,9 @@ func TestPackedBesideALocalCache(t *testing.T) {
 	}
 }
 
-// TestPackedOnDisk: a disk with room for more than all files keeps samples packed as well, as many
-// as there is room for, and batches show the same pixels of them: of crops, after a restart, and
-// after all that is on the disk was damaged.
+// TestPackedOnDisk: a disk with room for more than all files keeps as many packed samples as there
+// is room for, and batches show the same pixels of them: of crops, after a restart, and after
+// everything on the disk was damaged.
 func TestPackedOnDisk(t *testing.T) {
 	for _, c := range []struct{ memory, disk, least float64 }{{0, 4, 1}, {0.25, 4, 1}, {0, 2, 0.2}} {
 		what := fmt.Sprintf("%v in memory, %v on disk", c.memory, c.disk)
@@ -339,8 +338,8 @@ func TestPackedOnDisk(t *testing.T) {
 }
 
 // TestLocalHitsOfLists: a dataset that a list names twice is in the local cache as if it were two.
-// What a list names that is on this machine leaves the room to the rest, of which every batch finds
-// equally many there.
+// Datasets of the list that are on this machine take no room in it; every batch finds equally many
+// of the other samples there.
 func TestLocalHitsOfLists(t *testing.T) {
 	for _, other := range []string{"s3://data/d", evenDir(t, farSamples/2, farSide)} {
 		d := newFar(t)
@@ -357,13 +356,13 @@ func TestLocalHitsOfLists(t *testing.T) {
 		d.epoch(t, e, 0)
 		for epoch := 1; epoch < 4; epoch++ {
 			d.epoch(t, e, epoch)
-			d.checkEpoch(t, other, e, epoch, nil) // an object may be two samples, so what is fetched says little
+			d.checkEpoch(t, other, e, epoch, nil) // an object may be two samples, so the number of fetches says little
 		}
 	}
 }
 
-// TestLocalCacheAcrossRestarts: a mount that goes on where another one ended finds as much on the
-// disk, and one that starts elsewhere does so after an epoch.
+// TestLocalCacheAcrossRestarts: a mount that continues where another one ended finds as much on the
+// disk. One that starts elsewhere does so after an epoch.
 func TestLocalCacheAcrossRestarts(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 0.5)
@@ -395,7 +394,7 @@ func TestLocalCacheAcrossRestarts(t *testing.T) {
 	d.checkEpoch(t, "in another order", e, 1, fetched)
 }
 
-// TestLocalCacheOfEverything: what all fits into is no matter of a plan.
+// TestLocalCacheOfEverything: if everything fits, no plan is needed.
 func TestLocalCacheOfEverything(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 1)
@@ -431,14 +430,14 @@ func TestLocalCacheOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestSamplesWaitForOneEpoch: a reader leaves samples on the disk alone that wait for readers of
-// the epochs around its own.
+// TestSamplesWaitForOneEpoch: a reader leaves samples on the disk that wait for readers of the
+// epochs around its own.
 func TestSamplesWaitForOneEpoch(t *testing.T) {
 	for _, c := range []struct {
 		waits, reads int // epochs; waits is below 0 if it is not known
 		disk         bool
 		mine         bool
-		next         int // what it waits for then, below 0 if it is not known
+		next         int // the epoch that it waits for afterwards, below 0 if it is not known
 	}{
 		{-1, 300, true, true, 301}, {-1, 300, false, true, -1},
 		{300, 300, true, true, 301}, {300, 300, false, true, -1},

@@ -32,7 +32,7 @@ func (d *farDataset) together(t *testing.T, mounts []*Engine, epoch int) (all []
 	return all
 }
 
-// age has what is on the disk look as if it had been used last an hour ago.
+// age makes everything on the disk look as if it was last used an hour ago.
 func (d *farDataset) age(t *testing.T) {
 	t.Helper()
 	then := time.Now().Add(-time.Hour)
@@ -47,7 +47,7 @@ func (d *farDataset) age(t *testing.T) {
 // their share of the room. Soon after one has come or gone, every batch of every mount finds
 // equally many samples on the disk again, and at no time do they take more than there is room for.
 func TestMountsShareTheLocalCache(t *testing.T) {
-	const room = 0.3 // for all
+	const room = 0.3 // room for all mounts
 	for _, n := range []int{2, 4} {
 		d := newFar(t)
 		one := func(s int) func(*Options) {
@@ -63,7 +63,7 @@ func TestMountsShareTheLocalCache(t *testing.T) {
 		}
 		settled := func(what string, room float64) {
 			t.Helper()
-			for range 3 { // what was planned before, and what is read without being there yet
+			for range 3 { // the first pass reads by the old plan, and finds samples that are not on the disk yet
 				d.together(t, mounts, epoch)
 				epoch++
 			}

@@ -59,7 +59,7 @@ func writeMask(t testing.TB, dir string, i, h, w int, wide bool) {
 	}
 }
 
-// startMasks starts an engine of testDir(n), where image i has the mask that write wrote as it.
+// startMasks starts an engine of testDir(n), where write wrote the mask of each image.
 func startMasks(t testing.TB, dir, masks string, n int, change ...func(*Options)) *Engine {
 	t.Helper()
 	e, err := tryMasks(t, dir, masks, n, change...)
@@ -106,7 +106,7 @@ func maskDirs(t testing.TB, n int) (dir, masks string) {
 	return dir, masks
 }
 
-// maskElements are those of .masks.npy, and its shape as the header says it.
+// maskElements returns the elements of .masks.npy, and the shape in its header.
 func maskElements(t testing.TB, file []byte) (values []int32, header string) {
 	t.Helper()
 	header = strings.TrimRight(string(file[10:layout.Page]), " \n")
@@ -123,7 +123,7 @@ func maskElements(t testing.TB, file []byte) (values []int32, header string) {
 	return values, header
 }
 
-// wantMasks computes the masks of a batch from what its slots show.
+// wantMasks computes the masks of a batch from the samples in its slots.
 func wantMasks(e *Engine, n int, samples []catalog.Sample, k Key, wide bool) (values []int32) {
 	spec := e.catalog.Spec(k)
 	slots, _ := e.catalog.Slots(k)
@@ -176,8 +176,8 @@ func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
 	}
 }
 
-// TestMasks: in every mode, the masks of a batch show what its images do, in every slot, with the
-// ignore index beside them; and the images are the same as without masks.
+// TestMasks: in every mode, the masks of a batch show the same samples as its images, in every
+// slot, with the ignore index beside them. The images are the same as without masks.
 func TestMasks(t *testing.T) {
 	const n = 23
 	dir, masks := maskDirs(t, n)
@@ -245,7 +245,7 @@ func TestMappedMasks(t *testing.T) {
 	}
 }
 
-// TestDrawnMasks: a mask in no file is drawn.
+// TestDrawnMasks: a mask that is not in a file is drawn.
 func TestDrawnMasks(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
@@ -273,7 +273,7 @@ func TestDrawnMasks(t *testing.T) {
 	}
 }
 
-// maskFaults are what can be wrong with a file of a mask after it was indexed.
+// maskFaults are the faults that a mask's file may have after it was indexed.
 var maskFaults = map[string]func(t testing.TB, masks string, i int){
 	"missing": func(t testing.TB, masks string, i int) {
 		if err := os.Remove(maskPath(masks, i)); err != nil {
@@ -306,7 +306,8 @@ func damageMask(t testing.TB, path string) {
 }
 
 // TestBadMasksFail: under fail, a bad mask is an error of the masks alone that names its file,
-// until it is repaired, whatever was read before; and so is a bad image of the images.
+// until it is repaired, whatever was read before. Likewise, a bad image is an error of the images
+// alone.
 func TestBadMasksFail(t *testing.T) {
 	const n = 16
 	for name, spoil := range maskFaults {
@@ -333,8 +334,8 @@ func TestBadMasksFail(t *testing.T) {
 	}
 }
 
-// TestBadPartsAgree: where bad samples are replaced or zeroed, images, masks and the description
-// agree on which samples they show, whichever is read first.
+// TestBadPartsAgree: if bad samples are replaced or zeroed, images, masks and the description agree
+// on which samples they show, whichever is read first.
 func TestBadPartsAgree(t *testing.T) {
 	const n = 16
 	for name, spoil := range maskFaults {
@@ -372,7 +373,7 @@ func TestBadPartsAgree(t *testing.T) {
 	}
 }
 
-// sameImages compares the images of a batch with what its slots show.
+// sameImages compares the images of a batch with the samples in its slots.
 func sameImages(t testing.TB, e *Engine, n int, k Key, samples []catalog.Sample) {
 	t.Helper()
 	got, spec := read(t, e, k, layout.NHWCForm), e.catalog.Spec(k)
@@ -391,7 +392,7 @@ func sameImages(t testing.TB, e *Engine, n int, k Key, samples []catalog.Sample)
 	}
 }
 
-// TestIndexedBadMasks: what the index has against a mask counts for images and masks alike.
+// TestIndexedBadMasks: an error of a mask in the index counts for images and masks alike.
 func TestIndexedBadMasks(t *testing.T) {
 	const n = 16
 	for name, spoil := range map[string]func(t testing.TB, masks string, i int){
@@ -426,7 +427,7 @@ func TestIndexedBadMasks(t *testing.T) {
 	}
 }
 
-// TestRepairedMask: a mask that is bad in the index, and was repaired since, is good.
+// TestRepairedMask: a mask that is bad in the index, and has been repaired since, is good.
 func TestRepairedMask(t *testing.T) {
 	const n = 16
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -450,7 +451,7 @@ func TestRepairedMask(t *testing.T) {
 }
 
 // TestOrientedMasks: a mask of the stored size is turned with its image, one of the upright size is
-// not; and where the image is shown as it is stored, the other way round.
+// not. If the image is shown as it is stored, it is the other way round.
 func TestOrientedMasks(t *testing.T) {
 	const h, w = 7, 11
 	dir := t.TempDir()
@@ -486,7 +487,7 @@ func TestOrientedMasks(t *testing.T) {
 	}
 }
 
-// TestMaskSheet: the sheet has the announced size, and the colour of each class.
+// TestMaskSheet: the sheet has the announced size, and the color of each class.
 func TestMaskSheet(t *testing.T) {
 	const n = 6
 	dir, masks := maskDirs(t, n)
@@ -559,7 +560,7 @@ func arraysOf(t testing.TB, file []byte) map[string][]byte {
 }
 
 // TestMasksBesideImages: a file that has both has the bytes of either form, and the labels and ids
-// of what stands in for bad ones.
+// of the samples that replace bad ones.
 func TestMasksBesideImages(t *testing.T) {
 	const n = 16
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -609,10 +610,10 @@ func TestBadMaskBesideImages(t *testing.T) {
 		}
 	}
 	read(t, e, Key{Batch: 2}, layout.SafeTensors)
-	read(t, e, Key{Batch: 0}, layout.NHWCForm) // images need no mask, also when it is known to be bad
+	read(t, e, Key{Batch: 0}, layout.NHWCForm) // images need no mask, even if it is known to be bad
 }
 
-// TestBadAnnotations: a bad annotation makes its sample a bad one, in images as in masks.
+// TestBadAnnotations: a bad annotation makes its sample bad, in images as in masks.
 func TestBadAnnotations(t *testing.T) {
 	const n = 16
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -648,8 +649,8 @@ func TestBadAnnotations(t *testing.T) {
 	}
 }
 
-// TestMasksBesideAGPU: where a GPU decodes all images that it can, images and masks are those that
-// there are without, and so is what becomes of bad ones.
+// TestMasksBesideAGPU: if a GPU decodes all images that it can, images and masks are the same as
+// without it, and bad ones are handled the same.
 func TestMasksBesideAGPU(t *testing.T) {
 	dir := allKinds(t)
 	ds := openDataset(t, dir)

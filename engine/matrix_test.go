@@ -17,19 +17,19 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A trial is one unit of work, of batch 0 of shard 0, to which something happens.
+// A trial is one unit of work, of batch 0 of shard 0, in which a fault happens.
 type trial struct {
 	e      *Engine
 	ctx    context.Context
 	cancel func()
 
 	mu    sync.Mutex
-	fault func() error // what happens; nil: nothing any more
+	fault func() error // the fault; nil: none any more
 	begun chan struct{}
 	goOn  chan struct{}
 }
 
-// in is called in the unit. The first time, it waits for the test, and then what is to happen does.
+// in is called in the unit. The first time, it waits for the test, and then the fault happens.
 func (m *trial) in() error {
 	m.mu.Lock()
 	fault := m.fault
@@ -70,9 +70,9 @@ func (l trialLoader) Judge(id int64, data []byte) (decode.Header, int, int, erro
 	return l.loader.Judge(id, data)
 }
 
-// TestFaultMatrix: whatever happens to a unit of work ends the open that waits for it at most, and
-// only as the table says. Meanwhile another shard is served; afterwards the same batch is, and in
-// the end nothing is charged.
+// TestFaultMatrix: a fault in a unit of work ends at most the open that waits for it, and only if
+// the table says so. Meanwhile another shard is served; afterwards the same batch is, and in the
+// end nothing is charged.
 func TestFaultMatrix(t *testing.T) {
 	dir := jpegDir(t, 16)
 	shards := func(o *Options) { o.Shards, o.PrefetchDepth, o.Epochs = 2, 0, 1 }
@@ -92,7 +92,7 @@ func TestFaultMatrix(t *testing.T) {
 	for _, c := range []struct {
 		unit, what string
 		happens    func(*trial) error
-		want       error // of the open; nil: it is served
+		want       error // error of the open; nil: it is served
 	}{
 		{"load", "hangs", nothing, nil},
 		{"load", "EIO", fails(unix.EIO), ErrMachine},
@@ -164,8 +164,8 @@ func TestFaultMatrix(t *testing.T) {
 	}
 }
 
-// TestFaultsOfCopies: what happens to a copy ends the opens of that form alone, and the next one
-// makes it again.
+// TestFaultsOfCopies: a fault in a copy ends only the opens of that form, and the next open makes
+// the copy again.
 func TestFaultsOfCopies(t *testing.T) {
 	dir := jpegDir(t, 8)
 	reference := start(t, dir)

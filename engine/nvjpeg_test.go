@@ -38,8 +38,8 @@ func byNVJPEG(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)
 	})...)
 }
 
-// TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors,
-// whose errors are the errors of both.
+// TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors.
+// All errors are those of processors.
 func TestNVJPEGPixels(t *testing.T) {
 	dir := allKinds(t)
 	change := func(o *Options) {
@@ -119,9 +119,8 @@ func TestNVJPEGIsTheSame(t *testing.T) {
 	}
 }
 
-// TestNVJPEGFails has every call fail, once or from some time on: an open fails, or has the bytes
-// it always has, and once the GPU works again, so does the batch. Nothing is left of what was
-// charged.
+// TestNVJPEGFails has every call fail, once or from some time on. An open fails, or has the usual
+// bytes, and once the GPU works again, so does the batch. Nothing stays charged.
 func TestNVJPEGFails(t *testing.T) {
 	dir := jpegDir(t, 6)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.PrefetchDepth = 3, 1, 0 }
@@ -166,7 +165,7 @@ func TestNVJPEGFails(t *testing.T) {
 	}
 }
 
-// TestNVJPEGStandsIn: what stands in for a bad sample is decoded by nvJPEG, too.
+// TestNVJPEGStandsIn: nvJPEG decodes the replacement of a bad sample, too.
 func TestNVJPEGStandsIn(t *testing.T) {
 	dir := jpegDir(t, 8)
 	name := filepath.Join(dir, "02.jpg")
@@ -184,8 +183,8 @@ func TestNVJPEGStandsIn(t *testing.T) {
 	}
 }
 
-// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however far it is reduced, and
-// leaves what is reduced too far.
+// TestNVJPEGDecodesAtFullSize: nvJPEG decodes all of an image, however much it is reduced, and
+// leaves images that are reduced too much.
 func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	dir := jpegDir(t, 8)
 	small := func(o *Options) {
@@ -227,9 +226,9 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	}
 }
 
-// TestNVJPEGHangs: while a call hangs, opens fail without another call, whose memory would be gone
-// as well; samples that processors decode are served. Once the call has returned, all bytes are
-// those they always are.
+// TestNVJPEGHangs: while a call hangs, opens fail without making another call, whose memory would
+// be lost as well; samples that processors decode are served. Once the call has returned, all bytes
+// are as usual.
 func TestNVJPEGHangs(t *testing.T) {
 	dir := mixedDir(t, 8, 4)
 	change := func(o *Options) {
@@ -270,13 +269,13 @@ func TestNVJPEGHangs(t *testing.T) {
 	}
 }
 
-// TestNVJPEGKeepsItsRoom: where there is room on the GPU for a batch or for making one, but not for
-// both, batches are made, and cannot be read there. With room for both, they can.
+// TestNVJPEGKeepsItsRoom: if the GPU has room for a batch or for making one, but not for both,
+// batches are made, and cannot be read there. With room for both, they can.
 func TestNVJPEGKeepsItsRoom(t *testing.T) {
 	dir := jpegDir(t, 36)
 	change := func(o *Options) { o.BatchSize, o.Epochs, o.MemoryWait = 12, 1, time.Hour }
 	want := outcome(t, byNVJPEG(t, dir, &fakegpu.GPU{}, change))
-	for _, memory := range []int64{4 << 20, 8 << 20} { // of which a Device takes half, and a batch takes almost a slab
+	for _, memory := range []int64{4 << 20, 8 << 20} { // a Device takes half of the memory, and a batch takes almost a slab
 		g := &fakegpu.GPU{Memory: memory}
 		e := byNVJPEG(t, dir, g, change)
 		read(t, e, Key{}, layout.NHWCForm)

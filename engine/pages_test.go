@@ -31,8 +31,8 @@ func photo(i int) []byte {
 	return append(fmt.Appendf(nil, "P6\n%d %d\n255\n", photoSide, photoSide), picture(i, photoSide, photoSide)...)
 }
 
-// pagedDatasets are directories with the same photos, by what they are stored in, and how many
-// bytes they take there.
+// pagedDatasets are directories with the same photos, by the format in which they are stored, and
+// how many bytes they take.
 func pagedDatasets(t *testing.T) (dirs map[string]string, stored map[string]int64) {
 	t.Helper()
 	dirs, stored = map[string]string{}, map[string]int64{}
@@ -80,7 +80,7 @@ func writePages(path string, first int) error {
 	return f.Close()
 }
 
-// writeBlock writes the photos of a shard of MDS, which is compressed as a whole.
+// writeBlock writes the photos of an MDS shard, which is compressed as a whole.
 func writeBlock(path string, first int) error {
 	head := []byte(`{"column_encodings": ["bytes"], "column_names": ["image"], "column_sizes": [null]}`)
 	u32 := binary.LittleEndian.AppendUint32
@@ -98,7 +98,7 @@ func writeBlock(path string, first int) error {
 	return os.WriteFile(path, z.EncodeAll(block, nil), 0o644)
 }
 
-// plainPhotos is a directory with the photos as files.
+// plainPhotos is a directory with the photos as single files.
 func plainPhotos(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func nothingLeft(t *testing.T, e *Engine) {
 }
 
 // TestPagesAreReadOnce: an epoch reads each compressed page once, in order, in windows, and in a
-// full shuffle for which there is memory; the batches are those of the same samples in files.
+// full shuffle for which there is memory. The batches are the same as with single files.
 func TestPagesAreReadOnce(t *testing.T) {
 	plain := plainPhotos(t)
 	dirs, stored := pagedDatasets(t)
@@ -209,7 +209,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 }
 
 // TestPagesGiveWay: with hardly any memory for pages, and with none, the batches are the same, the
-// limit holds and nothing waits for ever. The mount foretells that pages are read again.
+// limit holds and nothing waits forever. The mount predicts that pages are read again.
 func TestPagesGiveWay(t *testing.T) {
 	plain := plainPhotos(t)
 	dirs, stored := pagedDatasets(t)
@@ -235,7 +235,7 @@ func TestPagesGiveWay(t *testing.T) {
 				if r := e.Budget().Repeats(); r.Factor < 1.1 {
 					t.Errorf("foretold: %+v", r)
 				}
-				if err := e.Quiet(t.Context()); err != nil { // what is read ahead holds pages
+				if err := e.Quiet(t.Context()); err != nil { // batches being read ahead hold pages
 					t.Fatal(err)
 				}
 				e.SetMemoryLimit(1 << 20)
@@ -248,8 +248,8 @@ func TestPagesGiveWay(t *testing.T) {
 	}
 }
 
-// TestAWindowThatFits: where memory is too short for a full shuffle, the window that is proposed
-// reads each page once.
+// TestAWindowThatFits: if memory is too short for a full shuffle, the window that is proposed reads
+// each page once.
 func TestAWindowThatFits(t *testing.T) {
 	dirs, stored := pagedDatasets(t)
 	proposed, step := 0, int64(2)
@@ -279,8 +279,8 @@ func TestAWindowThatFits(t *testing.T) {
 	}
 }
 
-// TestDeflatedMembersAreKept: what only one sample is in is kept for the next epoch, as far as
-// there is memory, also without a cache.
+// TestDeflatedMembersAreKept: a compressed member with only one sample is kept for the next epoch
+// if there is memory, also without a cache.
 func TestDeflatedMembersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "photos.zip"))

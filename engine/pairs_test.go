@@ -22,7 +22,7 @@ func shrunk(o *Options) {
 	o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.Stretch, 12, 16
 }
 
-// outcome is what readers see of all batches.
+// outcome returns what readers see of all batches.
 func outcome(t *testing.T, e *Engine) (all []string) {
 	for _, k := range allKeys(e) {
 		f, err := e.Open(t.Context(), k, layout.NHWCForm)
@@ -39,9 +39,9 @@ func outcome(t *testing.T, e *Engine) (all []string) {
 	return all
 }
 
-// TestPairsMakeTheSameBytes: of whole images and of crops, in their batches' own memory and through
-// scratch memory, and at a reduced scale, also where some files are damaged or gone, under every
-// policy.
+// TestPairsMakeTheSameBytes: whole images and crops have the same bytes, in their batches' own
+// memory and through scratch memory, and at a reduced scale. This also holds if some files are
+// damaged or gone, under every policy.
 func TestPairsMakeTheSameBytes(t *testing.T) {
 	const n = 14
 	files := os.DirFS(jpegDir(t, n))

@@ -70,7 +70,7 @@ func written(t testing.TB, n int, picture func(i int) ([]byte, error)) string {
 	return dir
 }
 
-// bytesIn is how much all files of a directory hold.
+// bytesIn returns the total size of the files in a directory.
 func bytesIn(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
@@ -87,8 +87,8 @@ func bytesIn(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// madeEntries makes the entry points of the JPEGs in a directory, and opens a dataset that is read
-// in a certain way and has them.
+// madeEntries makes the entry points of the JPEGs in a directory, and opens a dataset that has
+// them, with its storage read in a given way.
 func madeEntries(t *testing.T, dir string, how dataset.Storage) *dataset.Dataset {
 	t.Helper()
 	cacheDir := filepath.Join(t.TempDir(), "cache")
@@ -111,8 +111,8 @@ func madeEntries(t *testing.T, dir string, how dataset.Storage) *dataset.Dataset
 func inPart(o *Options) { o.FullJPEGs, o.BatchSize, o.Epochs, o.PrefetchDepth = true, 1, 4, 0 }
 
 // TestPartsOfJPEGs: of a large JPEG with entry points, only what a crop needs is read. The bytes
-// are the same, whether directly read or not, kept by the cache or not, and at reduced scales. All
-// is read where reads are verified.
+// are the same, whether they are read directly or not, kept by the cache or not, and at reduced
+// scales. If reads are verified, everything is read.
 func TestPartsOfJPEGs(t *testing.T) {
 	const n = 12
 	dir := largeJPEGs(t, n)
@@ -163,7 +163,7 @@ func TestPartsOfJPEGs(t *testing.T) {
 // small makes crops small.
 func small(o *Options) { o.Transform.CropArea = [2]float64{0.05, 0.3} }
 
-// verdicts makes every batch, and returns its pixels or why there are none.
+// verdicts makes every batch, and returns its pixels or its error.
 func verdicts(t *testing.T, e *Engine) (out []string) {
 	t.Helper()
 	for _, k := range allKeys(e) {
@@ -179,7 +179,7 @@ func verdicts(t *testing.T, e *Engine) (out []string) {
 }
 
 // TestDamageInAPart: damage that is decoded leads to the same verdict as without entry points,
-// after all of the file was read. Damage that is not read changes no pixel. What replaces a bad
+// after the whole file was read. Damage that is not read changes no pixel. The replacement of a bad
 // file is always the same.
 func TestDamageInAPart(t *testing.T) {
 	const n = 8
@@ -221,14 +221,14 @@ func TestDamageInAPart(t *testing.T) {
 			t.Errorf("%d bytes were read: %+v", got.Storage.Bytes, got.JPEGs.Entries)
 		}
 		for _, epoch := range got.Epochs {
-			if epoch.Misses > n && policy != int(Replace) { // what replaces a sample counts as well
+			if epoch.Misses > n && policy != int(Replace) { // replacements count as well
 				t.Errorf("epoch %d: %d samples are said to have come from storage, of %d", epoch.Epoch, epoch.Misses, n)
 			}
 		}
 	}
 }
 
-// damageAt is damage at a place between 0 and 1.
+// damageAt damages a file at a place between 0 and 1.
 func damageAt(t *testing.T, path string, at float64) {
 	t.Helper()
 	info, err := os.Stat(path)
@@ -248,7 +248,8 @@ func damageAt(t *testing.T, path string, at float64) {
 	}
 }
 
-// TestPartsOfChangedFiles: a file that shrank or was replaced is refused as without entry points.
+// TestPartsOfChangedFiles: a file that shrank or was replaced is refused, as it is without entry
+// points.
 func TestPartsOfChangedFiles(t *testing.T) {
 	dir := largeJPEGs(t, 3)
 	without := openDataset(t, dir)

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFinishSlices: threads that there are, and those that they start, finish their time slices,
-// but for those for which the user has chosen otherwise.
+// TestFinishSlices: existing threads, and those that they start, finish their time slices, except
+// threads for which the user has chosen otherwise.
 func TestFinishSlices(t *testing.T) {
 	chosen, end := make(chan int), make(chan bool)
 	defer close(end)

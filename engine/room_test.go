@@ -59,8 +59,8 @@ func sizesDir(t *testing.T) string {
 	return dir
 }
 
-// TestAnyLimit: under any memory limit that a batch fits, with any number of readers who each hold
-// one batch, while the limit is lowered and raised and readers give up, every batch is served with
+// TestAnyLimit: the memory limit is any that a batch fits, and is lowered and raised; there is any
+// number of readers, each of which holds one batch, and some give up. Every batch is served with
 // its bytes, the limit is kept, and in the end nothing is charged. In the bubble, a deadlock is a
 // memory wait that passes at once.
 func TestAnyLimit(t *testing.T) {
@@ -68,7 +68,7 @@ func TestAnyLimit(t *testing.T) {
 	anyLimit(t, dir, tensorForms, func(*Options) {})
 }
 
-// TestAnyLimitWithMasks is the same of images and masks, of which some are bad, too.
+// TestAnyLimitWithMasks is the same for images and masks, some of which are bad.
 func TestAnyLimitWithMasks(t *testing.T) {
 	dir, masks := sizesDir(t), t.TempDir()
 	rows := make([]int32, 24)
@@ -90,7 +90,8 @@ func TestAnyLimitWithMasks(t *testing.T) {
 	})
 }
 
-// wideArrays writes arrays of so many rows of 8 bytes in a folder, for samples of these numbers.
+// wideArrays writes arrays to a folder, for samples with these numbers. lengths are their numbers
+// of rows, of 8 bytes each.
 func wideArrays(t *testing.T, root string, lengths []int) (ds *dataset.Dataset, rows []int32, like layout.NPYHeader) {
 	t.Helper()
 	var list strings.Builder
@@ -120,7 +121,7 @@ func wideArrays(t *testing.T, root string, lengths []int) (ds *dataset.Dataset, 
 	return ds, rows, like
 }
 
-// TestAnyLimitWithArrays is the same of images and arrays, of which some are larger than images.
+// TestAnyLimitWithArrays is the same for images and arrays, some of which are larger than images.
 func TestAnyLimitWithArrays(t *testing.T) {
 	var lengths []int
 	for id := range 24 {
@@ -149,7 +150,7 @@ func TestArrayThatNeverFits(t *testing.T) {
 	}
 }
 
-// TestLargeArraysOneAfterTheOther: two batches of large arrays, of which only one can be made at a
+// TestLargeArraysOneAfterTheOther: two batches of large arrays, only one of which can be made at a
 // time, do not wait for one another. In the bubble, that would be a memory wait that passes at
 // once.
 func TestLargeArraysOneAfterTheOther(t *testing.T) {
@@ -261,7 +262,7 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 	}
 }
 
-// mostOf is what the sample that takes most takes while it is made.
+// mostOf is the most memory that a sample takes while it is made.
 func mostOf(t *testing.T, e *Engine) (most int64) {
 	t.Helper()
 	for i := range e.catalog.Dataset.Len() {
@@ -342,9 +343,9 @@ func TestCopyWaitsWithNothingHeld(t *testing.T) {
 	}
 }
 
-// TestMemoryOfAReader: a reader's batches take memory for those made ahead, the one that is open,
-// and the one before that, which gives way to anything else; however many workers and loads there
-// are.
+// TestMemoryOfAReader: a reader's batches take memory for those made ahead, the open one, and the
+// one before that, which gives way to anything else. This does not depend on the number of workers
+// and loads.
 func TestMemoryOfAReader(t *testing.T) {
 	dir := jpegDir(t, 48)
 	for _, workers := range []int{1, 8, 32} {

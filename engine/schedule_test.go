@@ -17,7 +17,7 @@ func unstarted(t *testing.T, n int, change ...func(*Options)) *Engine {
 	return e
 }
 
-// ask is Open up to the point where it would wait.
+// ask does what Open does before it waits.
 func (e *Engine) ask(k Key) *batch {
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()
@@ -102,8 +102,8 @@ func TestAllMakeTheFirstBatch(t *testing.T) {
 	e := unstarted(t, 80, func(o *Options) { o.BatchSize, o.Workers = 8, 2 })
 	first := e.ask(Key{})
 	own(t, e)
-	// Prefetched batches take neither memory nor processors while the wanted one has slots for
-	// everyone...
+	// Prefetched batches take neither memory nor processors while the wanted one has enough slots
+	// for everyone...
 	e.batches.mu.Lock()
 	early := e.batches.schedule.tooEarly()
 	e.batches.mu.Unlock()
@@ -116,7 +116,7 @@ func TestAllMakeTheFirstBatch(t *testing.T) {
 			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.item.slot, it.item.b.key, slot)
 		}
 	}
-	// ...and are started as soon as it has not.
+	// ...and are started as soon as it does not.
 	e.batches.mu.Lock()
 	early = e.batches.schedule.tooEarly()
 	e.batches.mu.Unlock()

@@ -28,7 +28,7 @@ var growing = sync.OnceValues(func() (data [2][]byte, err error) {
 	return [2][]byte{small.Bytes(), large.Bytes()}, err
 })
 
-// growingDir has two batches, of four such JPEGs and of four such PNGs.
+// growingDir has two batches: one of four such JPEGs, one of four such PNGs.
 func growingDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,20 +42,20 @@ func growingDir(t *testing.T) string {
 	return dir
 }
 
-// tiny makes batches that take no memory to speak of, of pixels that take much.
+// tiny makes batches that take hardly any memory, from pixels that take much.
 func tiny(o *Options) {
 	o.PrefetchDepth, o.FullJPEGs = 0, true
 	o.Transform.Mode, o.Transform.Height, o.Transform.Width = resample.Stretch, 32, 32
 }
 
-// leave sets the memory limit to what is in use, and so many bytes more.
+// leave sets the memory limit to n bytes more than are in use.
 func leave(e *Engine, n int64) {
 	_, sum := e.memory.ledger.usage(useScratch)
 	e.SetMemoryLimit(sum + n)
 }
 
-// TestSmallerImagesGiveRoom: what is kept of smaller images does not keep a larger one from being
-// drawn.
+// TestSmallerImagesGiveRoom: memory that is kept from smaller images does not prevent a larger one
+// from being drawn.
 func TestSmallerImagesGiveRoom(t *testing.T) {
 	e := start(t, growingDir(t), inPairs, tiny)
 	leave(e, 23<<20)
@@ -64,7 +64,7 @@ func TestSmallerImagesGiveRoom(t *testing.T) {
 }
 
 // TestNoRoomIsNoLoop: a batch that waits for scratch memory is tried again now and then, but not
-// because its last attempt gave that back.
+// because its own last attempt gave memory back.
 func TestNoRoomIsNoLoop(t *testing.T) {
 	ds := openDataset(t, growingDir(t))
 	for workers := 1; workers <= 3; workers++ {
@@ -95,8 +95,8 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 	}
 }
 
-// TestSampleThatNeverFits: it is refused at once, by name, and not after the memory wait; others
-// are made.
+// TestSampleThatNeverFits: such a sample is refused at once, by name, not after the memory wait.
+// Other batches are made.
 func TestSampleThatNeverFits(t *testing.T) {
 	ds := openDataset(t, growingDir(t))
 	inBubble(t, ds, func(o *Options) {

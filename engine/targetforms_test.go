@@ -19,8 +19,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// objectsOf are as many objects as the number of image i of testDir, modulo 4; some are partly
-// outside.
+// objectsOf returns the objects of image i of testDir: i modulo 4 of them, some partly outside.
 func objectsOf(i int) (all []target.Object) {
 	h, w := testSize(i)
 	for k := range i % 4 {
@@ -36,8 +35,8 @@ func objectsOf(i int) (all []target.Object) {
 	return all
 }
 
-// withTargets gives an engine targets of testDir(n); some images have none, and that of image bad
-// is bad.
+// withTargets gives an engine targets of testDir(n). Some images have none, and the target of image
+// bad is bad.
 func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 	t.Helper()
 	b := target.NewBuilder("")
@@ -64,7 +63,8 @@ func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 	o.Targets = &catalog.TargetOptions{Table: table, Rules: rules, Boxes: true, Keypoints: true, Text: true}
 }
 
-// targetFile is a file of a batch in a form of targets but masks; its size is as announced.
+// targetFile returns a batch's file in a form of targets other than masks, and checks that its size
+// is as announced.
 func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
 	t.Helper()
 	d, err := e.Describe(context.Background(), k)
@@ -90,11 +90,11 @@ func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
 
 const npyHeader = 128
 
-// sameTensors compares what is in a .safetensors file with the files of the same things, and checks
-// its alignment.
+// sameTensors compares the tensors in a .safetensors file with the files of the same content, and
+// checks its alignment.
 func sameTensors(t testing.TB, e *Engine, k Key) {
 	t.Helper()
-	images := read(t, e, k, layout.NHWCForm) // of which the other form may be a copy
+	images := read(t, e, k, layout.NHWCForm) // the other form may be a copy of this
 	file := read(t, e, k, layout.SafeTensors)
 	if size := e.catalog.Size(k, layout.SafeTensors); int64(len(file)) != size {
 		t.Fatalf("%s: %d bytes, and %d were announced", k, len(file), size)
@@ -157,7 +157,7 @@ func sameTensors(t testing.TB, e *Engine, k Key) {
 	}
 }
 
-// int64s are the elements of an .npy file.
+// int64s returns the elements of an .npy file.
 func int64s(file []byte) (all []int64) {
 	for file = file[npyHeader:]; len(file) > 0; file = file[8:] {
 		all = append(all, int64(binary.LittleEndian.Uint64(file)))
@@ -165,8 +165,8 @@ func int64s(file []byte) (all []int64) {
 	return all
 }
 
-// TestTargets: in every mode and form, targets have the sizes that were announced, a .safetensors
-// file has what the others have, and the rows of each slot are those of its sample.
+// TestTargets: in every mode and form, targets have the announced sizes, a .safetensors file has
+// the same content as the other files, and the rows of each slot are those of its sample.
 func TestTargets(t *testing.T) {
 	const n = 23
 	dir, masks := maskDirs(t, n)
@@ -209,8 +209,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestTargetsOfBadAnnotations: what is wrong with an annotation follows the policy for bad images;
-// sizes do not change.
+// TestTargetsOfBadAnnotations: a bad annotation is handled by the policy for bad images; sizes do
+// not change.
 func TestTargetsOfBadAnnotations(t *testing.T) {
 	const n, bad = 16, 6 // id 3, of batch 0
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -293,8 +293,7 @@ func testLate(t *testing.T, n, late int) {
 	}
 }
 
-// TestTargetsInFingerprint: what targets depend on is in the fingerprint, and nothing is there
-// without them.
+// TestTargetsInFingerprint: every setting that targets depend on changes the fingerprint.
 func TestTargetsInFingerprint(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)

@@ -95,7 +95,7 @@ func pixelsOf(t testing.TB, e *Engine, form layout.Form) (all [][]byte) {
 	return all
 }
 
-// eachTransform runs a test for every mode and colour.
+// eachTransform runs a test for every mode and color.
 func eachTransform(t *testing.T, test func(t *testing.T, ds *dataset.Dataset, mode resample.Mode, c decode.Color)) {
 	ds := openDataset(t, transformDir(t))
 	for _, mode := range transformModes {
@@ -195,7 +195,7 @@ func transformNorm(c decode.Color) layout.Normalization {
 	return layout.Normalization{Mean: slices.Repeat([]float64{127.5}, c.Channels()), Std: slices.Repeat([]float64{64}, c.Channels())}
 }
 
-// elements converts bytes as transformNorm normalises them.
+// elements converts bytes as transformNorm normalizes them.
 func elements(from []byte, t layout.DType) (out []byte) {
 	if t == layout.Uint8 {
 		return from
@@ -214,9 +214,9 @@ func elements(from []byte, t layout.DType) (out []byte) {
 	return out
 }
 
-// TestKernelsMakeTheSameBytes: every mode and dtype gives the same bytes with any CPU
-// features, few workers or many, reading forwards or backwards, and with nothing cached, and
-// so do copies in the other order of axes.
+// TestKernelsMakeTheSameBytes: every mode and dtype gives the same bytes with any CPU features, few
+// workers or many, reading forwards or backwards, and with nothing cached. So do copies in the
+// other order of axes.
 func TestKernelsMakeTheSameBytes(t *testing.T) {
 	ds := openDataset(t, transformDir(t))
 	kernels := append(resample.Kernels(), decode.Fastest)

@@ -125,8 +125,8 @@ func TestMemoryWaitEnds(t *testing.T) {
 		if s := log.String(); !strings.Contains(s, "batch-00005") || !strings.Contains(s, `hint="more memory: true"`) {
 			t.Errorf("the log says %q", s)
 		}
-		// A wait can be interrupted. What it asked for is given up after abandonedFor, on the
-		// bubble's clock, and nothing is left.
+		// A wait can be interrupted. Its request is given up after abandonedFor, on the bubble's
+		// clock, and nothing is left.
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if _, err := e.Open(ctx, Key{Batch: 6}, layout.NHWCForm); !errors.Is(err, context.DeadlineExceeded) {
@@ -142,7 +142,7 @@ func TestMemoryWaitEnds(t *testing.T) {
 }
 
 // TestMemoryWaitsForTheStore: an open that waits for the memory of a batch whose store is away
-// waits as long as that.
+// waits until the store is back.
 func TestMemoryWaitsForTheStore(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 0, func(o *store.Options) { o.Wait = 0 })
@@ -364,8 +364,8 @@ func TestClosingABatchMakesRoomAtOnce(t *testing.T) {
 	})
 }
 
-// TestSpareMemoryGivesWay: what loads and drawers keep for the next sample, to a batch that
-// somebody waits for.
+// TestSpareMemoryGivesWay: memory that loads and drawers keep for the next sample gives way to a
+// batch that somebody waits for.
 func TestSpareMemoryGivesWay(t *testing.T) {
 	const n, size = 8, 1000
 	dir := t.TempDir()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnerEnded counts as a signal that asks a mount to end, but only as the first one: what its
+// OwnerEnded counts as a signal that asks a mount to end, but only as the first one: files that its
 // owner's other processes still read must not be detached from them.
 type OwnerEnded struct{}
 
@@ -17,10 +17,10 @@ type OwnerEnded struct{}
 func (OwnerEnded) Signal()        {}
 func (OwnerEnded) String() string { return "the end of the owner" }
 
-// A Notice says why a mount does not end yet, or not altogether.
+// A Notice says why a mount does not end yet, or does not end completely.
 type Notice struct {
 	Kind NoticeKind
-	Held *HeldError // of the last two kinds
+	Held *HeldError // of HeldUntilAsked and HeldForGood
 }
 
 // NoticeKind is what a Notice says.
@@ -31,8 +31,8 @@ const (
 	InUse NoticeKind = iota
 	// Detached: what is still open is served until a third signal.
 	Detached
-	// HeldUntilAsked: the mount was unmounted or detached by others, and is held elsewhere. It ends
-	// with its holders, or with the next signal.
+	// HeldUntilAsked: the mount was unmounted or detached by someone else, and is held elsewhere.
+	// It ends when its holders do, or with the next signal.
 	HeldUntilAsked
 	// HeldForGood: the mount was unmounted as far as possible.
 	HeldForGood
@@ -41,7 +41,7 @@ const (
 // ErrDetach means that a mount in use could not be detached.
 var ErrDetach = errors.New("detach")
 
-// live is what attending needs of a mount.
+// live is what Attend needs of a mount.
 type live interface {
 	Wait()
 	Gone() <-chan struct{}
@@ -97,7 +97,7 @@ func attend(m live, signals <-chan os.Signal, tell func(Notice)) (closed bool, e
 	return false, err
 }
 
-// attendance is the state of attend.
+// attendance is the state of Attend.
 type attendance struct {
 	live
 	tell func(Notice)
@@ -109,7 +109,7 @@ type attendance struct {
 	again  <-chan time.Time // nil, which blocks forever, unless the mount is in use
 }
 
-// signal handles one signal; over reports that attend is done.
+// signal handles one signal; over reports that Attend is done.
 func (a *attendance) signal(sig os.Signal) (over bool, err error) {
 	if sig == (OwnerEnded{}) && (a.gone || a.asked > 0) {
 		return false, nil // it is ending

@@ -70,8 +70,8 @@ func TestAttend(t *testing.T) {
 		name    string
 		mount   fakeMount
 		signals int
-		owner   bool // which ends after the signals
-		ended   bool // from outside
+		owner   bool // the owner ends after the signals
+		ended   bool // unmounted from outside
 		closed  bool
 		fails   bool
 		did     string
@@ -98,7 +98,7 @@ func TestAttend(t *testing.T) {
 				m := test.mount
 				m.gone = make(chan struct{})
 				signals := make(chan os.Signal, 3)
-				time.AfterFunc(time.Millisecond, func() { // after earlier events were handled
+				time.AfterFunc(time.Millisecond, func() { // when earlier events have been handled
 					for range test.signals {
 						signals <- syscall.SIGTERM
 					}

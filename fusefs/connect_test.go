@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAliveUntilTheOtherSideEnds: poll says hangup of one end of a pipe and error of the other, and
-// a connection is dead with either.
+// TestAliveUntilTheOtherSideEnds: poll reports a hangup at one end of a pipe and an error at the
+// other. A connection is dead with either.
 func TestAliveUntilTheOtherSideEnds(t *testing.T) {
 	for _, what := range []string{"hangup", "error"} {
 		stays, goes, err := os.Pipe()
@@ -48,7 +48,7 @@ func TestAliveDespiteSignals(t *testing.T) {
 	go func() {
 		defer close(done)
 		for !stop.Load() {
-			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // which Go's runtime handles, and ignores
+			_ = unix.Tgkill(os.Getpid(), thread, unix.SIGURG) // Go's runtime handles and ignores this signal
 		}
 	}()
 	for start := time.Now(); time.Since(start) < time.Second; {

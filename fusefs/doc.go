@@ -3,13 +3,13 @@
 //
 // # Nodes are numbers
 //
-// The tree is known before it is mounted and does not change. So a node is not an object
-// but a number (tree.go): shard, epoch, batch and form in mixed radix, the kernel's node id
-// and the inode number. Looking up a name is arithmetic, a directory can be listed
-// from any offset, and forgetting a node costs nothing: the daemon keeps no state per inode.
-// The package is therefore built on fuse.RawFileSystem; go-fuse's tree of inodes would only
-// be in the way. The kernel may cache names, attributes and the absence of names for hours,
-// except below .batchfs, where files are rendered when they are opened.
+// The tree is known before it is mounted and does not change. So a node is not an object but a
+// number (tree.go), the kernel's node id and the inode number: shard, epoch, batch and form in
+// mixed radix. Looking up a name is arithmetic, a directory can be listed from any offset, and
+// forgetting a node costs nothing: the daemon keeps no state per inode. The package is therefore
+// built on fuse.RawFileSystem; go-fuse's tree of inodes would only be in the way. The kernel may
+// cache names, attributes and the absence of names for hours, except below .batchfs, where files
+// are rendered when they are opened.
 //
 // # Three ways of reading
 //
@@ -25,7 +25,7 @@
 // The form CUDA is a document that says where a batch is on a GPU, and the open file is the lease
 // on it (lease.go): each open has its own, past the page cache.
 //
-// Which of the first two is chosen before the mount, because all opens of an inode have to
+// The choice between the first two is made before the mount, because all opens of an inode have to
 // agree. They share one engine file and one backing id (open.go).
 //
 // Only open waits, and only for the engine. The wait ends when its opener is interrupted,
@@ -42,7 +42,7 @@
 //
 // # Which kernels
 //
-// Linux 5.8 is the oldest: mounts are made and told apart by calls that came with it. Linux
-// 6.6 maps files that bypass the page cache, 6.8 tells mounts apart for ever, and 6.9 serves
+// Linux 5.8 is the oldest: mounts are made and told apart by calls that came with it. Linux 6.6
+// maps files that bypass the page cache, 6.8 gives mounts ids that are never reused, and 6.9 serves
 // batches by passthrough.
 package fusefs

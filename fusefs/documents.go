@@ -14,7 +14,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Stats is stats.json: the engine's figures, and what only the mount knows.
+// Stats is stats.json: the engine's figures, and those that only the mount knows.
 type Stats struct {
 	ReadPath string    `json:"read_path"`
 	FUSE     fuseStats `json:"fuse"`
@@ -118,14 +118,14 @@ func errorLines(list []engine.BadSample) []byte {
 	for _, bad := range list {
 		lines = append(lines, document(struct {
 			engine.BadSample
-			Bytes string `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+			Bytes string `json:"path_bytes,omitempty"` // for a path that is not UTF-8
 		}{bad, dataset.PathBytes(bad.Path)})...)
 	}
 	return lines
 }
 
-// Small forms are rendered from a batch's description. Their sizes are known beforehand:
-// the .json is padded with spaces to the most that its batch can take.
+// Small forms are rendered from a batch's description. Their sizes are known beforehand: the .json
+// is padded with spaces to the longest that a document of its batch can be.
 
 // RenderSmall renders a small form of a batch that c describes as d.
 func RenderSmall(c *engine.Catalog, d catalog.Description, f layout.Form) ([]byte, error) {
@@ -180,14 +180,14 @@ type batchDocument struct {
 type sampleDocument struct {
 	ID     int64      `json:"id"`
 	Path   string     `json:"path"`
-	Bytes  string     `json:"path_bytes,omitempty"` // of a path that is not UTF-8
+	Bytes  string     `json:"path_bytes,omitempty"` // for a path that is not UTF-8
 	Label  int64      `json:"label"`
 	Height int32      `json:"height"` // of the valid pixels
 	Width  int32      `json:"width"`
-	Crop   [4]float64 `json:"crop"` // the part of the upright image they show: y, x, height, width
+	Crop   [4]float64 `json:"crop"` // the part of the upright image that they show: y, x, height, width
 	Flip   bool       `json:"flip"`
 	Status string     `json:"status"`
-	Reason string     `json:"reason,omitempty"` // at most reasonLength
+	Reason string     `json:"reason,omitempty"` // at most reasonLength long
 }
 
 // batchDocumentSize is the length of the .json of a batch of n slots: the most it can take,
@@ -197,10 +197,10 @@ func batchDocumentSize(n, longest int) int64 {
 	return int64(n)*int64(sample+longest+len(`,"reason":`)+reasonLength) + head
 }
 
-// reasonLength is the most that a reason takes in a batch's document, as a JSON string.
+// reasonLength is the longest that a reason may be in a batch's document, as a JSON string.
 const reasonLength = 160
 
-// shortened shortens a text, at its end, to at most most bytes as a JSON string.
+// shortened cuts off the end of a text, so that it takes at most most bytes as a JSON string.
 func shortened(text string, most int) string {
 	length := func(s string) int {
 		quoted, _ := json.Marshal(s) // strings always encode
@@ -231,7 +231,7 @@ func longestPath(ds *dataset.Dataset) (longest int) {
 func pathLength(s string) int {
 	if !strings.ContainsFunc(s, func(r rune) bool {
 		return r < ' ' || r > '~' || r == '"' || r == '\\' || r == '<' || r == '>' || r == '&'
-	}) { // as nearly all paths
+	}) { // like nearly all paths
 		return len(s) + 2
 	}
 	text, _ := json.Marshal(s) // strings always encode

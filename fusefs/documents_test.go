@@ -17,8 +17,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestPathsThatAreNotUTF8: such paths stay distinguishable in documents, whose sizes are as
-// predicted.
+// TestPathsThatAreNotUTF8: such paths stay distinguishable in documents, and the documents have the
+// predicted sizes.
 func TestPathsThatAreNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("\xfe", 200), strings.Repeat("\xff", 200), strings.Repeat("é", 100), "fine"} {

@@ -31,10 +31,10 @@ var ErrNotBatch = errors.New("not a file of a batch")
 // An Explanation is what a mount knows about a batch.
 type Explanation struct {
 	Path    string            `json:"path"`
-	Last    *Failure          `json:"last_error"` // nil: none is known
-	Corrupt []dataset.BadFile `json:"corrupt"`    // that the batch would show, as far as is known
+	Last    *Failure          `json:"last_error"` // nil: no error is known
+	Corrupt []dataset.BadFile `json:"corrupt"`    // files that the batch would show, if they are known
 
-	Root    string `json:"-"` // of the mount
+	Root    string `json:"-"` // root of the mount
 	Dataset string `json:"-"`
 	OnError string `json:"-"`
 }
@@ -78,7 +78,7 @@ func explain(path string) (why Explanation, err error) {
 	return why, why.addCorrupt(real)
 }
 
-// mountOf finds the mount that a resolved path lies in, of which the last names may not exist.
+// mountOf finds the mount that a resolved path lies in. The last names of the path need not exist.
 func mountOf(path string) (root string, err error) {
 	dead := ""
 	for root = path; ; root = filepath.Dir(root) {
@@ -103,7 +103,7 @@ func mountOf(path string) (root string, err error) {
 }
 
 // addCorrupt adds the files that the batch's document calls corrupt. Only under --on-error fail
-// does it do so, and can it be read without waiting for the batch.
+// does the document do so, and can it be read without waiting for the batch.
 func (why *Explanation) addCorrupt(batch string) error {
 	var config struct {
 		Dataset string `json:"dataset"`
@@ -144,7 +144,7 @@ func readJSON(path string, to any) error {
 	return json.Unmarshal(bytes.TrimSpace(text), to)
 }
 
-// namesOf are the names of the arrays of a mount.
+// namesOf returns the names of a mount's arrays.
 func namesOf(root string) (names layout.Names) {
 	var doc struct {
 		Targets []string `json:"targets"`
@@ -159,10 +159,10 @@ func namesOf(root string) (names layout.Names) {
 	return names
 }
 
-// numbered matches names that are, or could be meant as, those of shards, epochs and batches.
+// numbered matches the names of shards, epochs and batches, and names that could be meant as such.
 var numbered = regexp.MustCompile(`^(shard|epoch|batch)-(\d+)(?:\.(.*))?$`)
 
-// absence says why there is no such path in a mount.
+// absence says why a path does not exist in a mount.
 func absence(root, below string) string {
 	dir, kinds := root, []string{"shard", "epoch", "batch"}
 	for depth, name := range strings.Split(below, "/") {

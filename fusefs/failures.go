@@ -11,24 +11,24 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// ErrorAttribute is the extended attribute of a batch's files that says why the batch could not
-// be opened the last time that it could not: a Failure as JSON. A batch that never failed has none.
+// ErrorAttribute is the extended attribute of a batch's files that says why the batch last could
+// not be opened: a Failure as JSON. A batch that never failed has none.
 const ErrorAttribute = "user.batchfs.error"
 
-// A Failure is why a batch could not be opened.
+// A Failure says why a batch could not be opened.
 type Failure struct {
 	Time   time.Time `json:"time,omitzero"`
 	Error  string    `json:"error"` // EIO, ENOMEM or EFBIG
 	Reason string    `json:"reason"`
-	Hint   string    `json:"hint,omitempty"` // what to do; none where a file of the dataset is at fault
+	Hint   string    `json:"hint,omitempty"` // what to do; empty if a file of the dataset is at fault
 }
 
 const (
 	maxFailures   = 256  // batches whose last failure is remembered
-	failureLength = 1024 // of a reason, in bytes
+	failureLength = 1024 // longest reason, in bytes
 )
 
-// failures are those of the batches that failed last. They are safe for concurrent use.
+// failures holds the errors of the batches that failed last. It is safe for concurrent use.
 type failures struct {
 	mu    sync.Mutex
 	byKey map[engine.Key]string
@@ -56,7 +56,8 @@ func (f *failures) remember(k engine.Key, err error, remedy func(error) string) 
 	f.byKey[k] = string(text)
 }
 
-// of returns the last failure of a batch as JSON; "" if there was none, or it is forgotten.
+// of returns the last failure of a batch as JSON; "" if there was none, or if it has been
+// forgotten.
 func (f *failures) of(k engine.Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -63,12 +63,12 @@ func newFake() *fakeSource {
 }
 
 var (
-	fakeDatasets sync.Map // of fakeDataset, by its arguments
+	fakeDatasets sync.Map // results of fakeDataset, by its arguments
 	fakeTime     = time.Unix(1_600_000_000, 123_456_789)
 )
 
-// fakeDataset is a dataset of n images of one size, in two classes. They are in its manifest
-// only.
+// fakeDataset is a dataset of n images of one size, in two classes. The images exist only in its
+// manifest.
 func fakeDataset(n, height, width int) *dataset.Dataset {
 	arguments := [3]int{n, height, width}
 	if known, ok := fakeDatasets.Load(arguments); ok {
@@ -124,7 +124,7 @@ func (s *fakeSource) content(k engine.Key, f layout.Form) []byte {
 	return data
 }
 
-// Begin finds batch 0 of each epoch made.
+// Begin reports batch 0 of each epoch as made.
 func (s *fakeSource) Begin(k engine.Key, _ layout.Form) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -20,8 +20,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A filesystem answers the kernel's requests. It inherits no method of go-fuse's, so that one
-// that is renamed is a compile error rather than silently "not supported".
+// A filesystem answers the kernel's requests. It inherits no method from go-fuse, so that if
+// go-fuse renames one, that is a compile error rather than silently "not supported".
 type filesystem struct {
 	refused
 	src       source
@@ -96,8 +96,8 @@ func (f *filesystem) adapt(kernel uint64) {
 	}
 }
 
-// OnUnmount is called after the last request. No reader of the files still open is served
-// by the daemon: the mount was aborted, or is gone.
+// OnUnmount is called after the last request. The daemon serves no reader of the files that are
+// still open: the mount was aborted, or is gone.
 func (f *filesystem) OnUnmount() {
 	f.handles.Range(func(fh, _ any) bool {
 		f.Release(nil, &fuse.ReleaseIn{Fh: fh.(uint64)})
@@ -106,7 +106,7 @@ func (f *filesystem) OnUnmount() {
 }
 
 const (
-	// forever is how long the kernel may cache what it knows of a tree that never changes.
+	// forever is how long the kernel may cache what it knows about a tree that never changes.
 	forever = 24 * time.Hour
 	// rootTime is shorter: while the kernel has the root's attributes cached, stat of a
 	// mountpoint does not notice that the daemon died.
@@ -286,9 +286,9 @@ var attributes = []struct {
 	{"user.batchfs.valid", func(f *filesystem, n node, _ layout.Spec) string { return strconv.Itoa(f.catalog.Valid(n.key)) }},
 }
 
-// readyAttribute begins the batch, so that an open that follows need not wait as long, and is 1 if
-// the batch is made already, else 0. It is not listed: what copies all attributes must not make
-// every batch.
+// readyAttribute makes a batch begin, so that an open that follows need not wait as long. Its value
+// is 1 if the batch is made already, otherwise 0. It is not listed, so that a program that copies
+// all attributes does not make every batch.
 const readyAttribute = "user.batchfs.ready"
 
 // GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed.
@@ -301,7 +301,7 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 	case name == ErrorAttribute && failure != "":
 		return put(dest, failure)
 	case name == readyAttribute:
-		made := len(dest) > 0 && f.src.Begin(n.key, n.form) // without room for it, only its length is asked for
+		made := len(dest) > 0 && f.src.Begin(n.key, n.form) // without room for the value, only its length is asked for
 		return put(dest, strconv.Itoa(map[bool]int{true: 1}[made]))
 	}
 	for _, a := range attributes {
@@ -327,7 +327,7 @@ func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []
 	return 0, fuse.OK
 }
 
-// put copies a value into the caller's buffer. If that has no room at all, go-fuse turns
+// put copies a value into the caller's buffer. If the buffer has no room at all, go-fuse turns
 // ERANGE into the length, as requested.
 func put(dest []byte, value string) (uint32, fuse.Status) {
 	if len(dest) < len(value) {

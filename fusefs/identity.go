@@ -22,7 +22,7 @@ const (
 // another may have taken its place. Nor do the ids in /proc/self/mountinfo or device
 // numbers: the kernel reuses those of a mount that is gone.
 type identity struct {
-	unique uint64 // never reused; 0: the kernel has none (before Linux 6.8)
+	unique uint64 // never reused; 0: the kernel has no such id (before Linux 6.8)
 	id     int    // as in /proc/self/mountinfo
 	device string // major:minor, unique while the file system exists anywhere
 }
@@ -43,7 +43,7 @@ func identify(dir int, path string) (m identity, err error) {
 	return m, nil
 }
 
-// identityOf is what the mount table knows of an identity.
+// identityOf returns the identity of an entry of the mount table.
 func identityOf(e *mountinfo.Info) identity {
 	if e == nil {
 		return identity{}
@@ -62,8 +62,8 @@ func (m identity) find() (*mountinfo.Info, error) {
 	return first(entries, func(e *mountinfo.Info) bool { return identityOf(e) == m }), nil
 }
 
-// topMount finds the visible mount at a path: of the mounts stacked there, the one not
-// covered by another; nil if there is none.
+// topMount finds the visible mount at a path: of the mounts stacked there, the one that no other
+// covers; nil if there is none.
 func topMount(entries []*mountinfo.Info, path string) *mountinfo.Info {
 	covered := map[int]bool{}
 	for _, e := range entries {

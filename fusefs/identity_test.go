@@ -16,8 +16,8 @@ const someMounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 64 22 0:44 / /mnt/other ro - fuse.sshfs x ro
 67 22 0:47 / /mnt/last ro - fuse.batchfs x ro`
 
-// TestTopMount: escaped paths are found, and of stacked mounts the visible one, whatever
-// the order of the lines.
+// TestTopMount: escaped paths are found, and so is the visible one of stacked mounts, whatever the
+// order of the lines.
 func TestTopMount(t *testing.T) {
 	entries, err := mountinfo.GetMountsFromReader(strings.NewReader(someMounts), nil)
 	if err != nil {

@@ -25,7 +25,7 @@ const lookAgain = 20 * time.Millisecond
 type signalContext struct {
 	context.Context
 	end    context.CancelFunc
-	cancel <-chan struct{} // the request's: closed on the first interrupt
+	cancel <-chan struct{} // the request's channel: closed on the first interrupt
 	counts func() bool     // reports whether an interrupt counts
 	once   sync.Once
 }
@@ -64,7 +64,7 @@ func (c *signalContext) watch() {
 	}
 }
 
-// statusOf is what the kernel says of a thread.
+// statusOf returns the kernel's status of a thread.
 func statusOf(thread uint32, read func(name string) ([]byte, error)) (map[string]string, error) {
 	text, err := read(fmt.Sprintf("/proc/%d/status", thread))
 	status := map[string]string{}

@@ -14,10 +14,10 @@ import (
 
 // An open file of the form CUDA is the lease on memory of the GPU: the memory is used for another
 // batch when the file is released. But when a process dies, its files may be closed before the
-// driver stops what the process runs on the GPU, which could still write there. So a file that a
-// dying process lets go of is closed when the process has ended.
+// driver stops its work on the GPU, which could still write there. So a file that a dying process
+// releases is closed only when the process has ended.
 
-// lease opens a file of the form CUDA for a thread. What is in the file depends on when it was
+// lease opens a file of the form CUDA for a thread. The file's content depends on when it was
 // opened, so each open has its own, past the page cache.
 func (f *filesystem) lease(ctx context.Context, n node, thread uint32) (*openFile, uint32, error) {
 	by, err := openerOf(thread)
@@ -50,14 +50,14 @@ func openerOf(thread uint32) (*opener, error) {
 	return &opener{pid, pidfd}, nil
 }
 
-// processOf is the id of a thread's process; 0: there is none.
+// processOf returns the id of a thread's process; 0: there is none.
 func processOf(thread uint32) int {
 	status, _ := statusOf(thread, os.ReadFile)
 	pid, _ := strconv.Atoi(status["Tgid"])
 	return pid
 }
 
-// outlived calls done, at once if the process is not dying, else when it has ended.
+// outlived calls done: at once if the process is not dying, otherwise when it has ended.
 func (o *opener) outlived(done func()) {
 	if o.pidfd < 0 || !dying(o.pid) {
 		o.forget()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLeases: each open of a batch on the GPU is one of its own, past the page cache, and closes
-// its file once.
+// TestLeases: each open of a batch on the GPU has its own file, past the page cache, and closes it
+// once.
 func TestLeases(t *testing.T) {
 	src := newFake()
 	src.gpu = true
@@ -40,7 +40,8 @@ func TestLeases(t *testing.T) {
 	}
 }
 
-// TestLeaseOfADyingProcess: what a process without memory lets go of is kept until it has ended.
+// TestLeaseOfADyingProcess: a file that a process without memory releases is kept until the process
+// has ended.
 func TestLeaseOfADyingProcess(t *testing.T) {
 	cmd := exec.Command("true")
 	if err := cmd.Start(); err != nil {
@@ -50,7 +51,7 @@ func TestLeaseOfADyingProcess(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
-	var end [2]int // in place of its pidfd, which is readable by now
+	var end [2]int // this stands for its pidfd, which is readable by now
 	if err := unix.Pipe2(end[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}

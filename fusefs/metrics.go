@@ -18,7 +18,8 @@ type figure struct {
 // one is the only figure of a family.
 func one[T int64 | float64](v T) []figure { return []figure{{value: float64(v)}} }
 
-// by are figures that a label distinguishes, which has names in the order of the values.
+// by returns the figures of a family, told apart by a label. names has the label's values, in the
+// order of the figures.
 func by[T int64 | float64](label, names string, values ...T) (all []figure) {
 	for i, name := range strings.Fields(names) {
 		all = append(all, figure{label, name, float64(values[i])})

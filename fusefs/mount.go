@@ -31,12 +31,12 @@ type Options struct {
 	// List says which forms of a batch directories list. All forms can be opened, CUDA where the
 	// engine has a GPU. None is there twice.
 	List []layout.Form
-	// ListNames are those of arrays in List, by the numbers that their forms have there.
+	// ListNames are the names of the arrays in List, by the numbers of their forms.
 	ListNames layout.Names
-	// ListTargets has them list all forms of targets, too.
+	// ListTargets makes directories list all forms of targets, too.
 	ListTargets bool
-	// ReadPath is how large forms are read: "passthrough", "direct", or else the better one of them
-	// that works.
+	// ReadPath is how large forms are read: "passthrough", "direct", or otherwise the better of the
+	// two that works.
 	ReadPath string
 	// FsName is the first column of mount and df, such as the dataset's name.
 	FsName string
@@ -64,7 +64,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// A source is what a mount uses of an *engine.Engine, with files that are an interface.
+// A source is the part of an *engine.Engine that a mount uses; its files are an interface.
 type source interface {
 	Catalog() *engine.Catalog
 	ShardsHere() (from, to int)
@@ -80,7 +80,7 @@ type source interface {
 	ProbeFile() (fd int, closeFile func(), err error)
 }
 
-// A file is what a mount uses of an *engine.File: an open batch in one of its large forms.
+// A file is the part of an *engine.File that a mount uses: an open batch in one of its large forms.
 type file interface {
 	Bytes() []byte
 	Fd() int

@@ -375,7 +375,7 @@ func TestCheckMountpoint(t *testing.T) {
 	}
 }
 
-// TestWithoutFiles: batches that are in no files cannot be read by passthrough.
+// TestWithoutFiles: batches that are not in files cannot be read by passthrough.
 func TestWithoutFiles(t *testing.T) {
 	needMounts(t)
 	anonymous := newFake()

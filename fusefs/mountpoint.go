@@ -50,7 +50,7 @@ func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
 			_, err = emptyDirectory(mountpoint)
 		}
 	}
-	if !errors.Is(err, ErrHangs) { // as would following its links
+	if !errors.Is(err, ErrHangs) { // following its links would do so, too
 		if err := CheckApart(mountpoint, dataset); err != nil {
 			return removed, err
 		}
@@ -58,14 +58,14 @@ func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
 	return removed, err
 }
 
-// A NestedError means that a dataset and a mountpoint are not apart.
+// A NestedError means that a dataset and a mountpoint lie within one another.
 type NestedError string
 
 func (e NestedError) Error() string { return string(e) }
 
-// CheckApart refuses a mountpoint inside the dataset, which would become part of what it shows,
-// and a dataset inside the mountpoint, which the mount would hide. The error is a NestedError. A
-// dataset in a store is always apart.
+// CheckApart refuses a mountpoint inside the dataset, because the mount would become part of the
+// data that it shows. It also refuses a dataset inside the mountpoint, because the mount would hide
+// it. The error is a NestedError. A dataset in a store is always apart.
 func CheckApart(mountpoint, dataset string) error {
 	if store.IsURL(dataset) {
 		return nil
@@ -143,12 +143,11 @@ func mountedAt(path string) (device string, err error) {
 	return device, err
 }
 
-// Unmount ends the batchfs mount at a mountpoint, from any process that may: directly with
-// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users
-// finish, even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if
-// there is no batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted
-// here, but another mount namespace keeps it alive. If ctx ends, Unmount returns its error shortly
-// after.
+// Unmount ends the batchfs mount at a mountpoint, from any process that may do so: directly with
+// CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users finish,
+// even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if there is no
+// batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here, but
+// another mount namespace keeps it alive. If ctx ends, Unmount returns its error shortly after.
 func Unmount(ctx context.Context, mountpoint string, lazy bool) (dead bool, err error) {
 	return parallel.Promptly(ctx, func() (bool, error) { return unmountAt(mountpoint, lazy) }, nil)
 }
@@ -211,7 +210,7 @@ func fusermount(path string, lazy bool) error {
 		return nil
 	case strings.Contains(strings.ToLower(words), unix.EBUSY.Error()):
 		return unix.EBUSY
-	case strings.Contains(words, "not found in /etc/mtab"): // where fusermount looks for the owner
+	case strings.Contains(words, "not found in /etc/mtab"): // this is where fusermount looks for the owner
 		return ErrNotYours
 	case words == "":
 		return err

@@ -421,8 +421,8 @@ func TestExtendedAttributes(t *testing.T) {
 	}
 }
 
-// TestReadyAttribute: it begins the batch of whatever form, and no other request does; asking for
-// its length or the names of all attributes is no wish for the batch.
+// TestReadyAttribute: reading the attribute begins the batch, in whatever form, and no other
+// request does. Asking for its length or for the names of all attributes does not begin the batch.
 func TestReadyAttribute(t *testing.T) {
 	src := newFake()
 	f := fakeFilesystem(t, src, direct)

@@ -8,7 +8,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// roundTrip says whether a number is that of a node of a tree, and checks that it is this node's
+// roundTrip says whether a number belongs to a node of a tree, and checks that the node has this
 // number.
 func roundTrip(t *testing.T, n numbers, id uint64, shards, epochs, batches int) bool {
 	t.Helper()
@@ -25,7 +25,7 @@ func roundTrip(t *testing.T, n numbers, id uint64, shards, epochs, batches int) 
 	return true
 }
 
-// TestNumbersBijection: there are as many numbers of nodes as nodes, and each is its node's.
+// TestNumbersBijection: there are as many numbers as nodes, and each belongs to its node.
 func TestNumbersBijection(t *testing.T) {
 	const shards, epochs, batches = 3, 4, 5
 	n, err := newNumbers(shards, epochs, batches)

@@ -23,13 +23,13 @@ type openFile struct {
 	data    []byte // never changes
 	control bool   // below .batchfs: not counted
 
-	// Of large files only.
+	// Only for large files.
 	id      uint64
-	file    file  // whose memory data is; closed when refs becomes 0
+	file    file  // data is in its memory; closed when refs becomes 0
 	backing int32 // the kernel's id for it; 0: the daemon serves the reads
 	refs    int   // guarded by openFiles.mu
 
-	opener *opener // of a file of the form CUDA, which is not shared
+	opener *opener // for a file of the form CUDA, which is not shared
 }
 
 func (f *filesystem) handle(fh uint64) (*openFile, bool) {
@@ -83,7 +83,7 @@ func (f *filesystem) open(ctx context.Context, in *fuse.OpenIn, n node) (*openFi
 	case !n.form.Large():
 		data, err := f.small(ctx, n)
 		flags := uint32(0)
-		if n.form == layout.JSON { // what is known of bad files changes, and no reader may see half of each
+		if n.form == layout.JSON { // what is known about bad files changes, and no reader may see half of each state
 			flags = f.viaDaemon
 		}
 		return &openFile{data: data}, flags, err
@@ -114,7 +114,7 @@ func rendered(ctx context.Context, f *filesystem, n node) ([]byte, error) {
 	if n.form.IsArray() {
 		return c.ArrayOffsets(n.key, n.form)
 	}
-	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // it takes no description
+	if n.form.IsTarget() && n.form != layout.Text && c.Options.OnError == engine.Fail { // the file can be made without a description
 		rows, err := c.Options.Targets.RowsOf(catalog.Description{Key: n.key})
 		if err != nil {
 			return nil, err
@@ -213,7 +213,7 @@ func (t *openFiles) add(id uint64, opened file) *openFile {
 
 func (t *openFiles) share(id uint64, opened file) *openFile {
 	t.mu.Lock()
-	defer t.mu.Unlock() // even after a panic, which costs one request only
+	defer t.mu.Unlock() // even after a panic, which costs only one request
 	f := t.byNode[id]
 	if f == nil {
 		f = &openFile{data: opened.Bytes(), id: id, file: opened, backing: t.register(opened)}

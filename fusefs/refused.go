@@ -2,7 +2,7 @@ package fusefs
 
 import "github.com/hanwen/go-fuse/v2/fuse"
 
-// refused are the requests that a filesystem does not serve.
+// refused has the requests that a filesystem does not serve.
 type refused struct{}
 
 type cancel = <-chan struct{}
@@ -28,9 +28,10 @@ func (refused) Symlink(cancel, *fuse.InHeader, string, string, *fuse.EntryOut) f
 	return fuse.EROFS
 }
 
-// After one ENOSYS the kernel does these by itself and never asks again: copying by reading
-// and writing, locks among local processes, no holes, no ioctls, nothing to flush, and no
-// listing that would compute the size of every batch for a plain ls.
+// After one ENOSYS the kernel handles these requests by itself and never asks again: it copies by
+// reading and writing, keeps locks among local processes, and assumes that there are no holes, no
+// ioctls and nothing to flush. It does not list names together with attributes, which would compute
+// the size of every batch for a plain ls.
 
 func (refused) Flush(cancel, *fuse.FlushIn) fuse.Status                          { return fuse.ENOSYS }
 func (refused) Fsync(cancel, *fuse.FsyncIn) fuse.Status                          { return fuse.ENOSYS }

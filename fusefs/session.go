@@ -71,8 +71,8 @@ func (m *Session) serve(log *slog.Logger) {
 	}
 }
 
-// watch has m.gone closed when this process no longer sees the mount. The kernel reports
-// changes of the mount table, of which the mount's end is one.
+// watch closes m.gone when this process no longer sees the mount. The kernel reports changes of the
+// mount table, and the mount's end is one of them.
 func (m *Session) watch(log *slog.Logger) {
 	// Not os.Open: Go's poller would watch the file too, and each change is reported to
 	// only one of the two.
@@ -130,7 +130,7 @@ func (m *Session) Detach() error {
 // end unmounts, or detaches if lazy. there is false if the mount was gone before, or
 // another process was first.
 func (m *Session) end(lazy bool) (there bool, err error) {
-	if m.mount.unique == 0 && !m.alive() { // what has its id and device number now may be another mount
+	if m.mount.unique == 0 && !m.alive() { // the mount that has its id and device number now may be another one
 		return false, nil
 	}
 	entry, err := m.mount.find()

@@ -34,8 +34,8 @@ func TestPathLength(t *testing.T) {
 	}
 }
 
-// TestLongReasonsFit: whatever is wrong with all files of a batch, its document is as long as
-// announced, and valid.
+// TestLongReasonsFit: whatever is wrong with the files of a batch, its document is valid and as
+// long as announced.
 func TestLongReasonsFit(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	key := engine.Key{Shard: 1, Epoch: 2, Batch: 3}
@@ -62,8 +62,8 @@ func TestLongReasonsFit(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRemembered: the last error of a batch is an attribute of its files, in every
-// form. As many batches as there is room for are remembered, and no error of the caller's.
+// TestFailuresAreRemembered: the last error of a batch is an attribute of its files, in every form.
+// Only so many batches are remembered, and no errors that the caller caused.
 func TestFailuresAreRemembered(t *testing.T) {
 	src := newFake()
 	var failure error
@@ -89,7 +89,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 	}
 	for _, c := range []struct {
 		err          error
-		errno, words string // of what is remembered then
+		errno, words string // of the error that is remembered then
 	}{
 		{nil, "", ""},
 		{context.Canceled, "", ""},

@@ -17,8 +17,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestTargetSizes: the files of targets have the sizes that were announced, whatever became of the
-// samples of their batch; rows of those that are not shown are not used.
+// TestTargetSizes: the files of targets have the announced sizes, whatever became of the samples of
+// their batch. Rows of samples that are not shown are not used.
 func TestTargetSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(27, 5))
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func TestTargetSizes(t *testing.T) {
 				}
 				if has.Max > 0 && int(rows.Counts[i]) != used || s.Status == catalog.StatusZeroed && used > 0 || has.Max == 0 && s.Status == catalog.StatusReplaced && used > 0 {
 					slots, _ := c.Slots(k)
-					if s.ID != slots[i].ID { // it may have been replaced by itself
+					if s.ID != slots[i].ID { // a sample may replace itself
 						t.Fatalf("round %d, %s: %d rows of slot %d are used, which is %s", round, k, used, i, s.Status)
 					}
 				}

@@ -34,8 +34,8 @@ const (
 	singles = readerDoc + 1 // number of kinds that are a single node
 )
 
-// kinds is what the kinds are: the names of those that have a fixed one, in which kind of
-// directory they are, and which are directories.
+// kinds describes the kinds: their names, if they are fixed, the kind of directory that has them,
+// and which are directories.
 var kinds = [...]struct {
 	name string
 	in   kind
@@ -80,15 +80,15 @@ const (
 	maxID = 1 << 62
 )
 
-// formBlocks are where the blocks of batch files begin and end, by form: a form that came later
-// than others, or that not every mount has, changes no other inode number.
+// formBlocks says where the blocks of batch files begin and end, by form. With several blocks, a
+// form that was added later, or that not every mount has, changes no other inode number.
 var formBlocks = [...]layout.Form{0, layout.CUDA, layout.CUDA + 1, layout.FirstArray, layout.NumForms}
 
 // numbers is the bijection between nodes and node ids: single nodes, then shards, epochs, the
 // documents of epochs, and the blocks of batch files, each block in mixed radix.
 type numbers struct {
 	epochs, batches      uint64
-	epochDirs, epochDocs uint64                  // first ids of their blocks
+	epochDirs, epochDocs uint64                  // first ids of these blocks
 	files                [len(formBlocks)]uint64 // likewise; the last one is the first unused id
 }
 
@@ -170,7 +170,7 @@ type plan struct {
 	shards, epochs int                        // shards from shards on do not exist either
 	listed         int                        // epochs that the directory of a shard lists
 	most           int                        // upper bound of the batches of an epoch
-	batches        func(shard, epoch int) int // at most most
+	batches        func(shard, epoch int) int // number of batches of an epoch; at most most
 }
 
 // A tree is the mount's directories and names: a pure function of the plan and the listed
@@ -180,9 +180,9 @@ type tree struct {
 	numbers numbers
 	list    []layout.Form      // the forms that directories list
 	cuda    bool               // batches exist in the form CUDA
-	targets layout.Targets     // and in the forms of these
-	names   layout.Names       // of arrays
-	fixed   [len(kinds)][]kind // by kind of directory
+	targets layout.Targets     // and in the forms of these targets
+	names   layout.Names       // names of arrays
+	fixed   [len(kinds)][]kind // entries with fixed names, by kind of directory
 }
 
 func newTree(p plan, list []layout.Form, classes, cuda bool, targets layout.Targets) (*tree, error) {

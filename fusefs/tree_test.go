@@ -50,7 +50,8 @@ func walk(t *testing.T, tr *tree, dir node, path string, visit func(dir node, pa
 	}
 }
 
-// TestPartsOfTrees: what a mount does not have is neither listed nor found, by name or by number.
+// TestPartsOfTrees: nodes that a mount does not have are neither listed nor found, by name or by
+// number.
 func TestPartsOfTrees(t *testing.T) {
 	type place struct {
 		dir  node

@@ -15,8 +15,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TryMount mounts a dataset of one pixel, below the directory for temporary files, and unmounts
-// it: the only way to find out what works. It returns the mount's read path, and why it is no
+// TryMount mounts a dataset of one pixel, below the directory for temporary files, and unmounts it:
+// the only way to find out what works. It returns the mount's read path, and why that is not a
 // better one.
 func TryMount(ctx context.Context, memoryLimit int64) (readPath, reason string, err error) {
 	dir, err := os.MkdirTemp("", "batchfs-doctor-")

@@ -21,9 +21,9 @@ type User struct {
 	Files   []string // what it has open or mapped, waits to open, or works in; relative to the mountpoint
 }
 
-// Users finds the processes that use what is mounted at a mountpoint, as far as this process may
-// look at others. It sends no request to the file system mounted there. If ctx ends, Users returns
-// its error shortly after.
+// Users finds the processes that use the file system at a mountpoint, if this process may look at
+// them. It sends no request to that file system. If ctx ends, Users returns its error shortly
+// after.
 func Users(ctx context.Context, mountpoint string) ([]User, error) {
 	return parallel.Promptly(ctx, func() ([]User, error) { return usersOf(mountpoint) }, nil)
 }
