@@ -11,7 +11,7 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// writeArray writes a .npy file with so many bytes of elements below a folder.
+// writeArray writes an .npy file with that many bytes of elements below a folder.
 func writeArray(t *testing.T, dir, name, descr, shape string, bytes int) {
 	t.Helper()
 	header := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n", descr, shape)
@@ -20,8 +20,8 @@ func writeArray(t *testing.T, dir, name, descr, shape string, bytes int) {
 	save(t, filepath.Join(dir, name), file)
 }
 
-// arrayed makes a dataset of images 0.png to 6.png. Each has a pose, of one shape, and a track, of
-// rows of its own, but for 3.png, which has nothing.
+// arrayed makes a dataset of images 0.png to 6.png. Each has a pose, all of one shape, and a track
+// with its own number of rows, except 3.png, which has neither.
 func arrayed(t *testing.T) (dir, manifest string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -41,8 +41,8 @@ func arrayed(t *testing.T) (dir, manifest string) {
 	return dir, manifest
 }
 
-// TestArraysOfManifests: the first line says what arrays are, and those that are not like most of
-// them are bad annotations, which it counts.
+// TestArraysOfManifests: the first line says what the arrays are, and counts the bad annotations:
+// arrays that differ from most others of their column.
 func TestArraysOfManifests(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, manifest := arrayed(t)
@@ -57,7 +57,7 @@ func TestArraysOfManifests(t *testing.T) {
 		t.Error(rows)
 	}
 
-	if err := os.Remove(filepath.Join(dir, "p0.npy")); err != nil { // which told what they are
+	if err := os.Remove(filepath.Join(dir, "p0.npy")); err != nil { // the first array, which told what the others are
 		t.Fatal(err)
 	}
 	if r, _, err := openTargeted(t, manifest, target.Arrays); err != nil || !strings.Contains(r.annotated, "pose float32 [2]") {

@@ -47,12 +47,12 @@ func benchCommand(c *console) *cli.Command {
 	})
 }
 
-// benchError says what a benchmark failed of.
+// benchError says why a benchmark failed.
 func (c *console) benchError(ctx context.Context, path string, err error) error {
 	ended, early := errors.AsType[*exec.ExitError](err)
 	bad, isBad := errors.AsType[*dataset.FileError](err)
 	switch {
-	case err != nil && ctx.Err() != nil: // the error follows from that
+	case err != nil && ctx.Err() != nil: // the error is a consequence of that
 		return ctx.Err()
 	case early && ended.Stderr != nil: // the daemon said why
 		_, _ = c.err.Write(ended.Stderr)
@@ -74,7 +74,7 @@ func (r benchReport) print(out io.Writer) {
 	t.row("one epoch, by read", "%.0f images/s\t%.2f of the ceiling", r["read_images_per_second"], r["read_ratio"])
 	t.row("first batch after the mount", "%.3f s\t%.2f of decoding it alone", r["first_batch_seconds"], r["first_batch_ratio"])
 	for _, how := range []struct{ name, key string }{{"mapped", "finished_mapped_"}, {"by read", "finished_read_"}} {
-		if bytes, ok := r[how.key+"bytes_per_second"].(float64); ok { // not of an empty batch
+		if bytes, ok := r[how.key+"bytes_per_second"].(float64); ok { // not for an empty batch
 			t.row("a finished batch, "+how.name, "%.1f GB/s\t%.2f of a plain file in memory", bytes/1e9, r[how.key+"ratio"])
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // A runner runs a command whose flags were parsed.
 type runner func(ctx context.Context, args []string) error
 
-// helpTexts say what each command is for: a line, more about it, and examples.
+// helpTexts say what each command is for: in one line, in more detail, and by examples.
 //
 //go:embed help
 var helpTexts embed.FS
@@ -36,8 +36,8 @@ func helpText(name string) (short, long string) {
 	return short, strings.TrimSpace(long + "Examples:\n\n" + strings.ReplaceAll("\n"+strings.TrimRight(examples, "\n"), "\n  ", "\n    ")[1:])
 }
 
-// command makes a command of its name and arguments, as in "convert DATASET OUT". define adds
-// its flags.
+// command makes a command from its name and arguments, as in "convert DATASET OUT". define adds its
+// flags.
 func command(use string, define func(f *flagSet) runner) *cli.Command {
 	name, names, _ := strings.Cut(use, " ")
 	f := &flagSet{}
@@ -47,7 +47,7 @@ func command(use string, define func(f *flagSet) runner) *cli.Command {
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error { return cmp.Or(f.refused, wrongUsage(err)) },
 		Action: func(cmd *cli.Context) error {
 			args := cmd.Args().Slice()
-			if !strings.HasPrefix(names, "[") { // else they are optional
+			if !strings.HasPrefix(names, "[") { // such arguments are optional
 				if err := f.arguments(name, args, strings.Fields(names)...); err != nil {
 					return err
 				}
@@ -62,8 +62,8 @@ func command(use string, define func(f *flagSet) runner) *cli.Command {
 	return cmd
 }
 
-// arguments checks the number of a command's arguments and names the missing one. There may be
-// several of the last one if its name ends in dots.
+// arguments checks the number of a command's arguments and names the missing one. If the last name
+// ends in dots, there may be several of that argument.
 func (f *flagSet) arguments(command string, args []string, names ...string) error {
 	several := len(names) > 0 && strings.HasSuffix(names[len(names)-1], "...")
 	if len(args) < len(names) {
@@ -105,7 +105,7 @@ const (
 	helpAllFlag    = "help-all"
 	completionFlag = "--generate-bash-completion" // of package cli
 	helpWidth      = 79                           // columns
-	flagWidth      = 27                           // of them, for the name of a flag
+	flagWidth      = 27                           // columns for the name of a flag
 )
 
 // helpTemplate is the help of every command, and of batchfs itself.
@@ -143,8 +143,8 @@ func wrapped(text string, width int) string {
 	return strings.Join(lines, "\n")
 }
 
-// hideRare takes flags out of a command's help that --help-all shows: shared ones that few people
-// set.
+// hideRare removes flags from a command's help that only --help-all shows: shared flags that few
+// people set.
 func hideRare(cmd *cli.Command) {
 	hidden := 0
 	for _, f := range cmd.Flags {
@@ -165,7 +165,8 @@ func hideRare(cmd *cli.Command) {
 	}
 }
 
-// completions are the scripts of bash and zsh, and what fish needs beside that of package cli.
+// completions are the scripts of bash and zsh, and what fish needs in addition to package cli's
+// script.
 //
 //go:embed completion
 var completions embed.FS

@@ -18,8 +18,8 @@ import (
 // err. It also holds the process's environment, machine and signals.
 type console struct {
 	out, err io.Writer
-	command  string // that runs
-	asJSON   bool   // results, by --json
+	command  string // the command that runs
+	asJSON   bool   // print results as JSON
 	env      environment
 	machine  host
 	signals  *signals

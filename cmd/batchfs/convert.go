@@ -57,7 +57,7 @@ func convertCommand(c *console) *cli.Command {
 			if !auto {
 				return nil
 			}
-			e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix is for shuffled datasets
+			e.Shuffle = e.Shuffle || !f.Changed("shuffle") // a mix of forms is made for shuffled datasets
 			return runAll(ofMount)
 		})
 		jsonFlag(c, f, "print one JSON object")
@@ -69,13 +69,14 @@ type convertRequest struct {
 	*console
 	dataset, out string
 	source       dataset.Options
-	auto         []shard.Cost // the profiler chooses the shares of these forms, for a mount with these settings
+	auto         []shard.Cost // for these forms, the profiler chooses the shares, for a mount with these settings
 	profile      profile.Options
 	gpu          gpuRequest
 	options      convert.Options
 }
 
-// forMount is what to profile for, on the storage that will hold the result.
+// forMount returns the options of a profile for the mount, on the storage that will hold the
+// result.
 func (r *convertRequest) forMount(ds *dataset.Dataset) profile.Options {
 	o := r.profile
 	o.Storage, o.Raw, o.Work = r.source.Storage, r.options, existing(filepath.Dir(filepath.Clean(r.out)))

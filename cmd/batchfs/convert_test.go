@@ -11,8 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/convert"
 )
 
-// TestNothingToGain: where no mix is faster, as where all images are raw already, profile says that
-// the dataset is best as it is, and convert makes nothing.
+// TestNothingToGain: if no mix is faster, for example because all images are raw already, profile
+// says that the dataset is best as it is, and convert makes nothing.
 func TestNothingToGain(t *testing.T) {
 	data, dir := t.TempDir(), t.TempDir()
 	for i := range 6 {

@@ -20,18 +20,19 @@ import (
 // `batchfs mount --daemon && ls mnt` works, and passes on the exit status of a child that ended
 // earlier. The child says that it is live as it would to systemd. Until then it talks to the user
 // through the descriptors it inherited.
-const childFlag = "child" // tells it that a parent waits
+const childFlag = "child" // says that a parent waits
 
-// A program that owns a mount, as batchfs.mount of the package for Python, passes on the read
-// end of a pipe whose write end nobody else has. The mount is asked to end when that closes,
-// however the program ends; a mountpoint that was made for the mount is removed with it.
+// A program that owns a mount, such as batchfs.mount of the package for Python, passes on the read
+// end of a pipe whose write end nobody else has. When that closes, however the program ends, the
+// mount is asked to end. A mountpoint that was made for the mount is removed with it.
 const (
 	ownerFlag     = "owner-fd"
 	temporaryFlag = "temporary-mountpoint"
 )
 
 // spawn starts the daemon of a mount command, in a session of its own, and waits until it is live.
-// The daemon gets the pipe of its owner; nil: it has none. If ctx ends before, it is told to end.
+// The daemon gets the pipe of its owner; nil: it has no owner. If ctx ends earlier, the daemon is
+// told to end.
 func (c *console) spawn(ctx context.Context, owner *os.File, flags, args []string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -63,9 +64,8 @@ func endOf(err error) error {
 	return err
 }
 
-// detach separates this process from the one that started it: it leaves the directory it was
-// started in, and the terminal. With a log file, crashes are written there; without one, this is
-// the end of the log.
+// detach separates this process from the one that started it: it leaves its directory, and the
+// terminal. If there is a log file, crashes are written there; if not, logging ends here.
 func detach(log *mountLog) error {
 	log.console.close() // what was printed so far still reaches the user
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
@@ -84,8 +84,8 @@ func detach(log *mountLog) error {
 	return log.file.follow(1, 2)
 }
 
-// notify tells systemd, or the process that waits in spawn, the state of the mount, if it asked for
-// that. It is no error if nothing listens: the mount does not depend on it.
+// notify tells the state of the mount to systemd, or to the process that waits in spawn, if one of
+// them asked for that. It is no error if nothing listens: the mount does not depend on it.
 func (e environment) notify(state string) {
 	if e.notifySocket == "" {
 		return

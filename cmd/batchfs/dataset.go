@@ -17,7 +17,8 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// datasetFlags say how a dataset is opened. Those that o has set are the defaults of a command.
+// datasetFlags say how a dataset is opened. Fields of o that are set already are the defaults of
+// the command.
 func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.group = aboutDataset
 	f.derived("classes", "the names of the class folders", "number the classes as in `FILE`, one name per line, such as another mount's classes.txt", classFile(&o.Classes))
@@ -105,7 +106,7 @@ func deniedHint(url string, anonymous bool) string {
 }
 
 // withDataset opens a command's DATASET for its work, with the annotations that are asked for, and
-// shows what that results in.
+// shows the result.
 func (c *console) withDataset(f *flagSet, o *dataset.Options, find *annotation.Options,
 	work func(ctx context.Context, a *annotation.Dataset) (printable, error)) runner {
 	return func(ctx context.Context, args []string) error {
@@ -141,7 +142,7 @@ func openError(command, path string, err error, o *dataset.Options) error {
 	return datasetError(path, err)
 }
 
-// outageTeller tells the user of a command without a log that it waits for an object store.
+// outageTeller tells the user of a command that has no log that it waits for an object store.
 type outageTeller struct {
 	slog.Handler
 	*console
@@ -161,8 +162,8 @@ func (t outageTeller) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// summary says in one line what a dataset is. A wrong directory, labels that mean something else
-// and images in a format that is not supported show here before they cost a training run.
+// summary says in one line what a dataset is. It shows a wrong directory, labels with another
+// meaning and images in an unsupported format before they cost a training run.
 func summary(path string, ds *dataset.Dataset) string {
 	path = publicName(path)
 	r, classes := ds.Report, ds.Classes
@@ -200,7 +201,7 @@ func summary(path string, ds *dataset.Dataset) string {
 	return text
 }
 
-// unended says which archives may have been cut off; "": none.
+// unended names the archives that may have been cut off; "": none.
 func unended(archives []string) string {
 	if n := len(archives); n > 0 {
 		return fmt.Sprintf("; %s without a mark at the end, so perhaps cut off (%s)", count(n, "archive"), someOf(archives))
@@ -221,20 +222,20 @@ func someOf(names []string) string {
 	return strings.Join(some, ", ")
 }
 
-// remoteRequests is how many samples are looked at at once where reading one takes tens of
+// remoteRequests is how many samples are looked at concurrently if reading one takes tens of
 // milliseconds.
 const remoteRequests = 256
 
-// remoteWorkers raises the number of workers, unless a flag gives it, where a dataset is in a
-// store: they wait for its answers most of the time.
+// remoteWorkers raises the number of workers, unless a flag sets it, if a dataset is in a store:
+// the workers wait for its answers most of the time.
 func remoteWorkers(f *flagSet, path string, workers *int) {
 	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
 		*workers = max(*workers, remoteRequests)
 	}
 }
 
-// remoteReaders does the same for what indexes the dataset of a mount, and sets how many samples
-// may be on their way from the store.
+// remoteReaders does the same for indexing the dataset of a mount, and sets how many samples may be
+// on their way from the store.
 func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.Options) error {
 	path := f.args[0]
 	source.Workers = o.Workers

@@ -28,7 +28,7 @@ func save[T string | []byte](t *testing.T, path string, content T) {
 	}
 }
 
-// TestStoreAway: a store that cannot be reached is said to be so, with what to do.
+// TestStoreAway: if a store cannot be reached, the message says so, and what to do.
 func TestStoreAway(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
@@ -40,7 +40,7 @@ func TestStoreAway(t *testing.T) {
 	}
 }
 
-// TestDenied: a store that denies access is said once, with what to do about it.
+// TestDenied: if a store denies access, the message says so once, and what to do about it.
 func TestDenied(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -68,7 +68,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestSecretsStayInside: what a URL or the environment shows a server for access is in nothing that
+// TestSecretsStayInside: secrets that a URL or the environment has for a server are in nothing that
 // batchfs writes.
 func TestSecretsStayInside(t *testing.T) {
 	const secret = "CANARY123"
@@ -93,8 +93,8 @@ func TestSecretsStayInside(t *testing.T) {
 	}
 }
 
-// TestSummaryGoesWhereItIsSeen: to standard error, and to a log, as long as neither gets two kinds
-// of lines.
+// TestSummaryGoesWhereItIsSeen: the summary goes to standard error, and to a log, unless one of
+// them would then get two kinds of lines.
 func TestSummaryGoesWhereItIsSeen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	for _, test := range []struct {

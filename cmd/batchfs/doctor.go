@@ -48,7 +48,7 @@ type doctorReport struct {
 	Findings []finding           `json:"findings"`
 }
 
-// add adds a finding: what is fine, or a problem, unless it is "", and advice about it.
+// add adds a finding: fine, or the problem and advice about it if the problem is not "".
 func (r *doctorReport) add(name, fine, problem, advice string) {
 	f := finding{Name: name, OK: problem == "", Found: oneLine(fine)}
 	if !f.OK {
@@ -77,7 +77,7 @@ func (c *console) examine(ctx context.Context) doctorReport {
 	return r
 }
 
-// addLocalCache adds what a directory is good for as a --local-cache.
+// addLocalCache adds how good a directory is as a --local-cache.
 func (r *doctorReport) addLocalCache(dir string) {
 	const name = "local cache"
 	p, err := dataset.ExamineLocalCache(dir)
@@ -93,7 +93,7 @@ func (r *doctorReport) addLocalCache(dir string) {
 		"a tmpfs takes memory that --memory-limit does not count, and a network is no faster than the store: use a local disk")
 }
 
-// unless is the problem, unless all is well.
+// unless returns the problem, or "" if all is well.
 func unless(well bool, problem string) string {
 	if well {
 		return ""
@@ -142,7 +142,7 @@ const mountingFinding = "mounting"
 // tryMount adds whether a mount works, and how its readers get their bytes.
 func (c *console) tryMount(ctx context.Context, r *doctorReport) {
 	readPath, reason, err := fusefs.TryMount(ctx, c.machine.defaultMemoryLimit())
-	r.add(mountingFinding, "a test mount worked", problem(err), unless(deviceAdvice() != "", // which another finding has
+	r.add(mountingFinding, "a test mount worked", problem(err), unless(deviceAdvice() != "", // another finding already has this advice
 		"mount as root, or, to mount as an ordinary user: sudo apt-get install fuse3; in a container: --cap-add SYS_ADMIN"))
 	if err != nil {
 		r.add("passthrough", "", "not tested, since mounting failed", "")
@@ -186,11 +186,11 @@ func (r *doctorReport) addKernel() {
 		fmt.Sprintf("an open that waits longer ends the whole mount: sudo sysctl fs.fuse.%s=0", name))
 }
 
-// enoughLocked is the batch memory of a typical mount, and what a training process
-// page-locks of it to copy it to a GPU.
+// enoughLocked is the batch memory of a typical mount, and as much as a training process page-locks
+// to copy it to a GPU.
 const enoughLocked = 1 << 30
 
-// addMemory adds what batch memory can be.
+// addMemory adds which kinds of memory batches can have.
 func (m host) addMemory(r *doctorReport) {
 	files, reuse, locking := engine.ExamineMemory(enoughLocked)
 	const huge, good = "huge pages", "on a private tmpfs"

@@ -10,8 +10,8 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// addGPU adds whether there is a GPU, whether CUDA can use it, and whether batches in its memory
-// can be handed to other processes.
+// addGPU adds whether there is a GPU, whether CUDA can use it, and whether other processes can open
+// batches in its memory.
 func (m host) addGPU(r *doctorReport) {
 	device := m.gpuDevice()
 	r.add("GPU", device, "", "")
@@ -29,7 +29,8 @@ func (m host) addGPU(r *doctorReport) {
 	}
 }
 
-// addNVJPEG adds which nvJPEG there is. A mount needs none, unless it is told to use it.
+// addNVJPEG adds the version of nvJPEG, if there is one. A mount does not need it, unless it is
+// told to use it.
 func addNVJPEG(r *doctorReport, find func() (version string, err error)) {
 	version, err := find()
 	found := version + ", for --" + decodeOn + " " + decodeNVJPEG
@@ -39,7 +40,7 @@ func addNVJPEG(r *doctorReport, find func() (version string, err error)) {
 	r.add("nvJPEG", found, problem(err), nvjpegAdvice)
 }
 
-// gpuDevice is a GPU by its device file.
+// gpuDevice finds a GPU by its device file.
 func (m host) gpuDevice() string {
 	for _, kind := range []struct{ device, name string }{
 		{"dev/nvidia0", "NVIDIA " + m.line("proc/driver/nvidia/version")}, {"dev/kfd", "AMD"},
@@ -78,11 +79,11 @@ func cudaAdvice(err error) string {
 	}
 }
 
-// initialNamespace is what the kernel calls the first namespace of processes.
+// initialNamespace is the kernel's name of the first PID namespace.
 const initialNamespace = "pid:[4026531836]"
 
-// addHandOver adds whether other processes can open GPU memory of a mount: never that of parts of a
-// GPU, and only if they are numbered in the same namespace.
+// addHandOver adds whether other processes can open a mount's memory on the GPU. They can never
+// open that of a part of a GPU, and only if they are in the same PID namespace.
 func (m host) addHandOver(r *doctorReport, found []gpu.Found) {
 	const name = ".cuda files"
 	part := slices.IndexFunc(found, func(g gpu.Found) bool { return g.MIG })

@@ -11,8 +11,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 )
 
-// Where there is a GPU that CUDA cannot use, doctor says so; where there is none, that is no
-// problem.
+// If there is a GPU that CUDA cannot use, doctor says so; if there is none, that is not a problem.
 func TestDoctorWithoutCUDA(t *testing.T) {
 	_, _, err := gpu.Examine()
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 
 const entryFlag = "entry-points"
 
-// entryRule accepts where JPEGs have entry points.
+// entryRule accepts a rule for where JPEGs have entry points.
 func entryRule(to *decode.EntryRule) parser {
 	return value(to, "rows, off, or a number of MCUs from 1 on", func(text string) (decode.EntryRule, bool) {
 		switch text {
@@ -28,14 +28,14 @@ func entryRule(to *decode.EntryRule) parser {
 	})
 }
 
-// entryFlags are those of mounts, which keep entry points unless they are told not to.
+// entryFlags are the flags of mounts, which keep entry points unless they are told not to.
 func entryFlags(f *flagSet, rule *decode.EntryRule) {
 	f.group, *rule = aboutPipeline, decode.EntryRows
 	f.derived(entryFlag, "as they are kept, else rows", "keep places where decoding of JPEGs can start, so that later epochs are faster: `rows|N|off`, one for each row of MCUs, "+
 		"or every N MCUs", entryRule(rule))
 }
 
-// verifyReadsFlag says what is compared when a sample is read.
+// verifyReadsFlag says what is checked when a sample is read.
 func verifyReadsFlag(f *flagSet, unchecked, entries *bool) {
 	f.add("verify-reads", "checksums", "compare what is read with `off|checksums|all`: nothing; the checksums that zips and TFRecords have of it; "+
 		"those, and the file that its entry points were made from", func(text string) string {

@@ -14,8 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/annotation"
 )
 
-// TestIndexEntryPoints: index finds entry points, keeps those of files that did not change, and
-// says what there is.
+// TestIndexEntryPoints: index finds entry points, keeps those of unchanged files, and reports them.
 func TestIndexEntryPoints(t *testing.T) {
 	if !slices.Contains(decode.Kernels(), decode.Portable) {
 		t.Skip("this build's decoder makes no entry points")
@@ -68,7 +67,7 @@ func TestIndexEntryPoints(t *testing.T) {
 	}
 }
 
-// TestEntryPointsFlag: rows, off, and every number of MCUs from 1 on.
+// TestEntryPointsFlag: the flag takes rows, off, and every number of MCUs from 1 on.
 func TestEntryPointsFlag(t *testing.T) {
 	for text, want := range map[string]decode.EntryRule{"rows": decode.EntryRows, "off": decode.EntryOff, "1": 1, "2147483647": 1<<31 - 1} {
 		var got decode.EntryRule

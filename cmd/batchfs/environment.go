@@ -56,18 +56,18 @@ func readEnvironment(lookup func(string) (value string, set bool), uid int) envi
 		hubToken:     getenv("HF_TOKEN"),
 		hubTokenFile: cmp.Or(getenv("HF_TOKEN_PATH"), filepath.Join(cmp.Or(getenv("HF_HOME"), filepath.Join(getenv("HOME"), ".cache", "huggingface")), "token")),
 	}
-	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // as for CUDA
+	if gpus, set := lookup("CUDA_VISIBLE_DEVICES"); set && gpus == "" { // an empty list means none, as for CUDA
 		e.gpus = gpuNone
 	}
 	e.engineError = e.engine.Memory.Read(getenv)
 	return e
 }
 
-// tokens sets what is shown to stores, besides what the vendors' libraries find.
+// tokens sets the tokens that stores get, besides those that the vendors' libraries find.
 func (e environment) tokens(o *store.Options) {
 	o.Account, o.Signature, o.Token = e.azureAccount, e.azureToken, e.hubToken
 	if o.Token == "" {
-		text, _ := os.ReadFile(e.hubTokenFile) // most datasets are public
+		text, _ := os.ReadFile(e.hubTokenFile) // it may be missing: most datasets are public
 		o.Token = strings.TrimSpace(string(text))
 	}
 }
@@ -87,8 +87,8 @@ func cacheDir(getenv func(string) string, uid int) string {
 	return ""
 }
 
-// host is the part of the computer that a mount has to share, read from kernel files.
-// Its root is a file system so that tests can substitute other machines.
+// host is the part of the computer that a mount has to share, as kernel files describe it. Its root
+// is a file system so that tests can substitute other machines.
 type host struct {
 	files fs.FS
 	cpus  int // CPUs this process may use
@@ -96,7 +96,7 @@ type host struct {
 
 func thisHost() host { return host{files: os.DirFS("/"), cpus: runtime.GOMAXPROCS(0)} }
 
-// host returns the machine's memory accounting.
+// memory returns the machine's memory accounting.
 func (m host) memory() *machine.Memory { return machine.NewMemory(m.files) }
 
 // defaultMemoryLimit is half of the machine's memory, since the training program needs the

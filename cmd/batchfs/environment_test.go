@@ -38,8 +38,8 @@ func TestDefaultMemoryLimit(t *testing.T) {
 	}
 }
 
-// TestLimitsAboveWhatThereIs: every command refuses a limit that the machine or the control group
-// does not have, and names the highest one.
+// TestLimitsAboveWhatThereIs: every command refuses a limit above the memory of the machine or the
+// control group, and names the highest possible one.
 func TestLimitsAboveWhatThereIs(t *testing.T) {
 	c := &console{out: io.Discard, err: io.Discard, machine: machineOf(map[string]string{
 		"proc/meminfo": "MemTotal: 16384 kB\n", "proc/self/cgroup": "0::/job\n", "sys/fs/cgroup/job/memory.max": "4194304\n",
@@ -85,7 +85,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestVisibleGPUs: as for CUDA, an empty list means no GPU, and no list the first one.
+// TestVisibleGPUs: as for CUDA, an empty list means no GPU, and without a list, the first GPU is
+// used.
 func TestVisibleGPUs(t *testing.T) {
 	for set, want := range map[bool]string{true: machine.NoGPU, false: ""} {
 		e := readEnvironment(func(name string) (string, bool) { return "", set && name == "CUDA_VISIBLE_DEVICES" }, 0)

@@ -11,18 +11,18 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flagSet defines a command's flags. Each flag parses its value straight into a field of an
-// option struct, so that name, default, rule and field stand in one place.
+// flagSet defines a command's flags. Each flag parses its value straight into a field of an option
+// struct, so that name, default, rule and field are in one place.
 type flagSet struct {
 	flags   []cli.Flag
-	given   []string // names, in the order of their first use
+	given   []string // names of the given flags, in the order of their first use
 	refused error    // why parsing ended; package flag passes on only its text
 	checks  []func() error
-	args    []string // of the command line; known to the checks
-	group   string   // heading of the flags that are added, in the help; "" for the command's own
+	args    []string // arguments of the command line; known when the checks run
+	group   string   // heading in the help for the flags that are added; "" for the command's own
 }
 
-// internal is the heading of flags that are no business of users.
+// internal is the heading of flags that users never need.
 const internal = "internal"
 
 // A parser stores a value. It returns the rule if the value breaks it, and "" otherwise.
@@ -32,12 +32,12 @@ type parser func(text string) (rule string)
 type setting struct {
 	of         *flagSet
 	name, text string
-	fallback   string // what a derived default is, in words
+	fallback   string // description of a derived default
 	usage      string
 	isSwitch   bool // it needs no value
 	common     bool // --help shows it, though it is shared
 	parse      parser
-	value      func() any // what config.json says instead of the text, if it is not nil: it was derived, or is no text
+	value      func() any // its value in config.json, if the text is not good enough: it was derived, or is not text; nil: the text
 }
 
 // everyday has --help show a shared flag; --help-all shows all of them.
@@ -46,7 +46,7 @@ func (s *setting) everyday() *setting {
 	return s
 }
 
-// field is the value of a setting that is in a field.
+// field returns the value of a setting that is in a field.
 func field[T any](of *T) func() any { return func() any { return *of } }
 
 // ifSet is the same unless the field is zero.
@@ -83,7 +83,7 @@ func (s *setting) store(text string) {
 	s.text = text
 }
 
-// words are those of the flag's help that it accepts.
+// words returns the words in the flag's help that it accepts.
 func (s *setting) words() (words []string) {
 	if s.parse("\x00") == "" {
 		return nil // it accepts everything
@@ -98,7 +98,7 @@ func (s *setting) words() (words []string) {
 
 // switchFlag is a flag that needs no value.
 type switchFlag struct {
-	cli.BoolFlag // its words
+	cli.BoolFlag // the definition that package cli shows
 	value        *setting
 }
 
@@ -128,11 +128,11 @@ func (f *flagSet) derived(name, fallback, usage string, parse parser) *setting {
 	return s
 }
 
-// check adds what is to be checked, or derived, once all flags have values: rules about several
-// flags stand beside these.
+// check adds a check or derivation that needs the values of all flags. So a rule about several
+// flags is written beside them.
 func (f *flagSet) check(what func() error) { f.checks = append(f.checks, what) }
 
-// finish does the checks in the order in which they were added.
+// finish runs the checks in the order in which they were added.
 func (f *flagSet) finish(args []string) error {
 	f.args = args
 	return runAll(f.checks)
@@ -174,7 +174,8 @@ func (f *flagSet) Changed(name string) bool { return slices.Contains(f.given, na
 // text returns a flag's value as given.
 func (f *flagSet) text(name string) string { return f.setting(name).text }
 
-// setting is the value of the flag of a name; nil: it has none of ours, or there is no such flag.
+// setting returns the value of a flag by name; nil: there is no such flag, or it is not one of
+// ours.
 func (f *flagSet) setting(name string) *setting { return settingOf(find(f.flags, name)) }
 
 // spelled returns the flags that were given, in one normal form.
@@ -185,7 +186,7 @@ func (f *flagSet) spelled() (words []string) {
 	return words
 }
 
-// settingOf is the value of a flag; nil: that of -o, or of a flag of package cli.
+// settingOf returns the value of a flag; nil: the flag is -o, or one of package cli.
 func settingOf(f cli.Flag) (s *setting) {
 	switch f := f.(type) {
 	case *cli.GenericFlag:
@@ -219,7 +220,7 @@ func find(flags []cli.Flag, name string) cli.DocGenerationFlag {
 }
 
 // arrange separates the flags of a command line, as --name or --name=value, from its arguments.
-// Package flag wants the flags first, and letters alone; and it does not know -o.
+// Package flag wants the flags first, and single letters apart; and it does not know -o.
 func arrange(flags []cli.Flag, words []string) (options, args []string, err error) {
 	for len(words) > 0 {
 		word := words[0]

@@ -24,16 +24,16 @@ var ignoredOptions = []string{
 	"lazytime", "nolazytime", "iversion", "noiversion", "default_permissions", "comment",
 }
 
-// expanded is the value of -o for package cli, which never sees one: fstabFlags has made flags of
-// it.
+// expanded is the value of -o for package cli, which never sees one: fstabFlags has turned it into
+// flags.
 type expanded struct{}
 
 func (expanded) Set(string) error { return nil }
 func (expanded) String() string   { return "" }
 
-// fstabFlags are the flags of the value of -o, in which each option sets the flag of its name.
+// fstabFlags returns the flags in a value of -o, in which each option sets the flag of its name.
 // Underscores count as dashes, since fstab's own options have them (allow_other). Unknown options
-// are dropped if sloppy, as mount -s requires.
+// are dropped if sloppy is true, as mount -s requires.
 func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err error) {
 	last := "" // the previous option, if it has a value
 	for _, option := range splitOptions(list) {
@@ -59,7 +59,7 @@ func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err
 	return words, nil
 }
 
-// unknownOption refuses an option, which may be the rest of the previous option's value.
+// unknownOption refuses an option. The option may be the rest of the previous one's value.
 func unknownOption(flags []cli.Flag, key string, hasValue bool, last string) error {
 	known := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return settingOf(f) == nil })
 	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(known))
@@ -115,11 +115,11 @@ func mountWords(args []string) ([]string, error) {
 		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(len(arguments), "argument"))
 	}
 	words := []string{"mount", "--daemon"}
-	for _, option := range options { // the others mean nothing here
+	for _, option := range options { // other options have no meaning here
 		switch name, value, _ := strings.Cut(option, "="); name {
 		case "--f":
 			words = append(words, "--"+fakeFlag)
-		case "--s": // before the options
+		case "--s": // these come before the options
 			words = slices.Insert(words, 2, "--"+sloppyFlag)
 		case "--o":
 			words = append(words, "-o", value)

@@ -20,8 +20,8 @@ var (
 	manDir       = filepath.Join("..", "..", "packaging", "man")
 )
 
-// TestGeneratedDocuments: docs/commands.md and the man pages say what the commands say, and there
-// is nothing else among the man pages.
+// TestGeneratedDocuments: docs/commands.md and the man pages match the commands, and there are no
+// other man pages.
 func TestGeneratedDocuments(t *testing.T) {
 	reference := "# Commands\n\nWhat `batchfs COMMAND --help-all` says; made by `go test ./cmd/batchfs -run TestGeneratedDocuments -update`.\n"
 	pages := map[string]string{}
@@ -50,7 +50,7 @@ func TestGeneratedDocuments(t *testing.T) {
 	}
 }
 
-// TestManPages: groff has nothing to complain about.
+// TestManPages: groff does not complain about any page.
 func TestManPages(t *testing.T) {
 	groff, err := exec.LookPath("groff")
 	if err != nil {
@@ -74,8 +74,8 @@ func manPage(t *testing.T, app *cli.App) string {
 	return page
 }
 
-// documents are batchfs and its commands, each as an app of its own, of which package cli makes a
-// page by the template below.
+// documents returns batchfs and its commands, each as an app of its own. Package cli makes a page
+// of each by the template below.
 func documents() []*cli.App {
 	root := newApp(&console{}, true)
 	apps := []*cli.App{root}

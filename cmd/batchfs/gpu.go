@@ -12,10 +12,10 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A gpuRequest says which GPU a mount puts batches on.
+// A gpuRequest says which GPU a mount puts batches on, and how.
 type gpuRequest struct {
 	which  string // none, auto, a number or a UUID
-	limit  int64  // bytes; 0: half of what is free there
+	limit  int64  // bytes; 0: half of the GPU's free memory
 	decode string // off, exact or nvjpeg
 }
 
@@ -39,8 +39,8 @@ func gpuFlags(f *flagSet, r *gpuRequest) {
 	f.derived(limitGPU, "half of what is free", "batches, and decoding, take no more than `SIZE` of the GPU's memory", byteSize(&r.limit))
 }
 
-// open finds the GPU of a mount that lists some forms, if there is one, and says which it is. One
-// whose memory cannot be handed to other processes is of use only if it decodes.
+// open finds the GPU of a mount that lists some forms, if there is one, and says which it is. A GPU
+// whose memory other processes cannot open is useful only for decoding.
 func (r gpuRequest) open(o *engine.Options, list []layout.Form) (which string, err error) {
 	driver := gpu.Driver(nil)
 	if r.which != gpuNone {
@@ -90,15 +90,15 @@ func (r gpuRequest) openNVJPEG(o *engine.Options) (err error) {
 
 const nvjpegAdvice = "install libnvjpeg, for example with pip install nvidia-nvjpeg-cu12, and name its directory in LD_LIBRARY_PATH"
 
-// closeDevice ends the use of the GPU, after the engine's. Errors are those of a GPU that is lost,
-// which was reported.
+// closeDevice closes the GPU, after the engine. Its errors are those of a lost GPU, which was
+// reported before.
 func closeDevice(o *engine.Options) {
 	if o.Device != nil {
 		_ = o.Device.Close()
 	}
 }
 
-// describeUse is what batches and others use of a mount's GPU.
+// describeUse says how much of a mount's GPU batches and others use.
 func describeUse(g *engine.GPUStats) string {
 	text := g.UUID + ", batches " + formatBytes(g.Batches)
 	if g.Limit > 0 {

@@ -68,7 +68,7 @@ func indexCommand(c *console) *cli.Command {
 	})
 }
 
-// writeParquet writes what is known of a dataset to a Parquet file.
+// writeParquet writes the index of a dataset to a Parquet file.
 func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -160,7 +160,7 @@ func formatCounts(formats map[string]int) string {
 }
 
 // printFirstBad lists some of the files that cannot be read, so that a million of them do not hide
-// what was said before.
+// the earlier messages.
 func printFirstBad(out io.Writer, bad []dataset.BadFile) {
 	const most = 20
 	printBad(out, bad[:min(len(bad), most)])
@@ -221,8 +221,8 @@ func datasetError(path string, err error) error {
 		lookAtDenied(path, err))
 }
 
-// lookAtDenied advises to look at what could not be read, which is often not the path that was
-// given.
+// lookAtDenied advises the user to look at the path that could not be read, which is often not the
+// path that was given.
 func lookAtDenied(path string, err error) advice {
 	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		path = file.Path

@@ -12,7 +12,7 @@ type mountLog struct {
 	file    *logFile   // nil: standard error
 	writer  *logWriter // of the log
 	console *logWriter // for messages to the user; the same as writer if the log goes to standard error
-	watched bool       // the log goes to a terminal as text, so that messages need no lines of it
+	watched bool       // the log goes to a terminal as text, so that messages need no log lines of their own
 	talking bool       // there is a terminal for messages
 	strict  bool       // standard error holds nothing but JSON
 }
@@ -63,7 +63,7 @@ func (l *mountLog) close() {
 // say prints a message to the user only.
 func (l *mountLog) say(format string, args ...any) { (&console{err: l.console}).say(format, args...) }
 
-// state tells the user what is mounted, wherever messages go, and a log in a file too.
+// state tells the user what is mounted, wherever messages go, and a log file as well.
 func (l *mountLog) state(message string) {
 	if !l.strict {
 		l.say("%s", message)

@@ -10,18 +10,18 @@ import (
 	"unicode"
 )
 
-// limitLog keeps a log readable when the same thing happens thousands of times a second.
-// Records that differ only in numbers and in the batch they name form a class. In each
-// interval, at most limitBurst records of a class are logged; at its end the last suppressed
-// one is logged, with their number. Records that name a file have no class: each gets its own
-// line, and the packages below repeat none. Nor have those of loggers derived from this one.
+// limitLog keeps a log readable when the same event happens thousands of times a second. Records
+// that differ only in numbers and in the batch they name form a class. In each interval, at most
+// limitBurst records of a class are logged; at its end the last suppressed one is logged, with
+// their number. Records that name a file have no class: each gets its own line, and the packages
+// below repeat none. Records of loggers derived from this one have no class either.
 func limitLog(next slog.Handler) slog.Handler {
 	return &logLimiter{Handler: next, classes: map[string]*logClass{}}
 }
 
 const (
 	limitBurst   = 10               // records per class
-	limitWhile   = 10 * time.Second // the interval
+	limitWhile   = 10 * time.Second // length of an interval
 	limitClasses = 10_000           // classes tracked at once
 )
 

@@ -19,15 +19,15 @@ type logWriter struct {
 	mu      sync.Mutex
 	lines   chan []byte
 	closed  bool
-	waiting int   // bytes
-	dropped int64 // lines
+	waiting int   // bytes that wait to be written
+	dropped int64 // lines dropped since the last one that was written
 }
 
-const maxLogBytes = 1 << 20 // the most that waits to be written
+const maxLogBytes = 1 << 20 // most bytes that wait to be written
 
 // newLogWriter returns a logWriter. lost makes a line that reports n lost ones.
 func newLogWriter(to io.Writer, lost func(n int64) []byte) *logWriter {
-	const shortest = 32 // bytes in a line, which begins with the time
+	const shortest = 32 // fewest bytes in a line, which begins with the time
 	w := &logWriter{to: to, lost: lost, lines: make(chan []byte, maxLogBytes/shortest), idle: make(chan struct{})}
 	go w.run()
 	return w
@@ -57,7 +57,7 @@ func (w *logWriter) run() {
 		if dropped > 0 {
 			line = append(w.lost(dropped), line...)
 		}
-		if _, err := w.to.Write(line); err != nil { // reported with the next line that succeeds
+		if _, err := w.to.Write(line); err != nil { // reported with the next line that can be written
 			w.mu.Lock()
 			w.dropped += dropped + 1
 			w.mu.Unlock()

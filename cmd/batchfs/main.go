@@ -55,13 +55,14 @@ func (c *console) run(ctx context.Context, args []string) error {
 	if c.command = cmd.Name; err == nil {
 		err = app.RunContext(ctx, words)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // what has more to say about it has said so
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // whoever had more to say has said it
 		return errInterrupted
 	}
 	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
 }
 
-// choose finds the command of a command line, and puts its words into the order of package cli.
+// choose finds the command of a command line, and puts the words into the order that package cli
+// wants.
 func choose(app *cli.App, words []string) (cmd *cli.Command, ordered []string, err error) {
 	cmd = &cli.Command{HelpName: app.HelpName, Flags: app.Flags}
 	for _, word := range words {
@@ -80,7 +81,7 @@ func choose(app *cli.App, words []string) (cmd *cli.Command, ordered []string, e
 	case args[0] == "help":
 		before, flags, args = "help ", []string{"--help"}, args[1:]
 	}
-	if slices.Contains(flags, "--help") || slices.Contains(flags, "--help=true") { // of a topic, to package cli
+	if slices.Contains(flags, "--help") || slices.Contains(flags, "--help=true") { // package cli would take it for the name of a topic
 		args = args[:min(1, len(args))]
 	}
 	if len(args) > 0 && app.Command(args[0]) == nil {
@@ -91,7 +92,8 @@ func choose(app *cli.App, words []string) (cmd *cli.Command, ordered []string, e
 	return cmd, append([]string{app.Name}, flags...), err
 }
 
-// newApp makes the commands. Their help shows all flags, or those that most people set.
+// newApp makes the commands. all says whether their help shows all flags, or only those that most
+// people set.
 func newApp(c *console, all bool) *cli.App {
 	app := &cli.App{
 		Name: "batchfs", Version: version(), Writer: c.out, ErrWriter: c.err, HideHelpCommand: true, EnableBashCompletion: true,

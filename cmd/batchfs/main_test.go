@@ -129,7 +129,7 @@ func TestHelpOfMount(t *testing.T) {
 	}
 }
 
-// TestCompletions: what the scripts are told to offer, and that shells can read the scripts.
+// TestCompletions: the scripts get the right words to offer, and shells can read the scripts.
 func TestCompletions(t *testing.T) {
 	for line, want := range map[string]string{
 		"mount --resize":        "none stretch not-larger not-smaller center-crop random-resized-crop",
@@ -196,7 +196,8 @@ func TestWithoutCommand(t *testing.T) {
 	}
 }
 
-// TestArguments: what looks like a word of ours, and what asks for help.
+// TestArguments: arguments may look like commands or flags, and help can be asked for in several
+// ways.
 func TestArguments(t *testing.T) {
 	// An argument may be called "true".
 	if got := batchfs(t, "index", "--json", "true"); got.status != statusFailed || strings.Contains(got.err, "did you mean") {
@@ -284,7 +285,7 @@ func TestGen(t *testing.T) {
 	}
 }
 
-// TestFirstBad: of many bad files, the first are named, and how many more there are.
+// TestFirstBad: if there are many bad files, the first are named, and the others are counted.
 func TestFirstBad(t *testing.T) {
 	for n, want := range map[int]string{0: "", 1: "0.jpg: bad\n", 20: "19.jpg: bad\n", 1000: "and 980 more: --json names all of them\n"} {
 		var bad []dataset.BadFile

@@ -62,15 +62,15 @@ type mountRequest struct {
 	targets             annotation.Options
 	annotated           string // in words
 	gpu                 gpuRequest
-	settings            map[string]any // for config.json
+	settings            map[string]any // content of config.json
 	logs                logOptions
 	log                 *mountLog
-	shares              bool // the memory limit is shared with other mounts, since no flag sets it
+	shares              bool // no flag sets the memory limit, so it is shared with other mounts
 	daemon              bool
-	child               bool     // of a process that waits until the mount is live
+	child               bool     // a process waits until the mount is live
 	ownerFD             int      // -1: it has no owner
-	owner               *os.File // with whose end the mount is asked to end; nil: it has none
-	temporary           bool     // the mountpoint is removed with the mount
+	owner               *os.File // when it ends, the mount is asked to end; nil: it has no owner
+	temporary           bool     // remove the mountpoint with the mount
 	fake                bool     // set by mount(8): do nothing
 }
 
@@ -91,12 +91,12 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.add(ownerFlag, "-1", "`FD`", number(&r.ownerFD, -1, math.MaxInt32))
 	f.toggle(&r.temporary, temporaryFlag, false, "")
 	f.toggle(&r.fake, fakeFlag, false, "")
-	f.toggle(new(bool), sloppyFlag, false, "") // fstabFlags obeys it
+	f.toggle(new(bool), sloppyFlag, false, "") // fstabFlags handles it
 	f.check(func() error { return r.complete(f) })
 	return r
 }
 
-// complete derives what depends on several flags.
+// complete derives settings that depend on several flags.
 func (r *mountRequest) complete(f *flagSet) error {
 	r.dataset, r.mountpoint = f.args[0], f.args[1]
 	r.shares, r.engine.StrictEntries = !f.Changed("memory-limit"), f.Changed(entryFlag)
@@ -204,8 +204,8 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	return end(nil)
 }
 
-// prepareThreads has the threads of this process run as suits a mount. A GOMAXPROCS that the user
-// set is left alone.
+// prepareThreads sets up the threads of this process for a mount. It does not change a GOMAXPROCS
+// that the user set.
 func (r *mountRequest) prepareThreads(remote bool) {
 	if os.Getenv("GOMAXPROCS") == "" {
 		runtime.GOMAXPROCS(r.engine.Processors(remote))
@@ -290,7 +290,7 @@ func (r *mountRequest) welcome(readPath string) {
 		stop = ""
 	}
 	first := filepath.Join(r.mountpoint, fmt.Sprintf("shard-%d", r.engine.LocalFrom), "epoch-0")
-	device, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why it is not used, or not for all
+	device, _, _ := strings.Cut(fmt.Sprint(r.settings[gpuFlag]), ":") // without the reason why it is not used, or not for everything
 	r.printf(`mounted at %s, read path: %s, GPU: %s
 try    ls %s
        python3 -c "import numpy as np; print(np.load('%s', mmap_mode='r').shape)"
@@ -298,8 +298,8 @@ stop   batchfs umount %s%s
 `, r.mountpoint, readPath, device, shellWord(first), filepath.Join(first, "batch-00000.npy"), shellWord(r.mountpoint), stop)
 }
 
-// described is the content of config.json: the settings given, the ones derived, and in words
-// what others depend on. The size of the cache is known once there is an engine.
+// described returns the content of config.json: the settings that were given or derived and, in
+// words, those that depend on others. The size of the cache is known once there is an engine.
 func (r *mountRequest) described(f *flagSet) map[string]any {
 	flags := map[string]any{}
 	for _, name := range flagNames(f.flags) {
@@ -334,8 +334,8 @@ func absolute(path string) string {
 	return path
 }
 
-// checkRoom refuses a --memory-limit that has no room for the first batch beside the mount
-// itself. It only warns if the limit was not given, since that depends on the machine.
+// checkRoom refuses a --memory-limit without room for the first batch beside the mount itself. If
+// the limit was not given, it depends on the machine, and checkRoom only warns.
 func (r *mountRequest) checkRoom(e *engine.Engine) error {
 	memory := e.Stats().Memory
 	room, batch := e.RoomForBatches(), e.Catalog().Size(engine.Key{}, layout.NHWCForm)

@@ -76,7 +76,7 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
-// logged is what say writes to a mount's log, at a terminal if it is watched.
+// logged returns what say writes to a mount's log. watched: the log is at a terminal.
 func logged(t *testing.T, o logOptions, watched bool, say func(*mountLog)) string {
 	t.Helper()
 	var words bytes.Buffer
@@ -126,8 +126,8 @@ func TestWarnOfNothing(t *testing.T) {
 	}
 }
 
-// TestWarnOfRepeats: a mount whose memory is too short for the compressed pages of its dataset says
-// how often they will be read, and what to do; with enough memory it says nothing.
+// TestWarnOfRepeats: if memory is too short for the compressed pages of its dataset, a mount says
+// how often they will be read, and what to do. With enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
 	a, err := (&console{err: io.Discard}).openAsked(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()}, annotation.Options{})
 	if err != nil {
@@ -290,7 +290,8 @@ func TestArgumentsNamedLikeWords(t *testing.T) {
 	}
 }
 
-// TestMountSettingsAreThoseInUse: what no flag sets is there as what the mount uses, or in words.
+// TestMountSettingsAreThoseInUse: settings without a flag are listed with the values that the mount
+// uses, or in words.
 func TestMountSettingsAreThoseInUse(t *testing.T) {
 	for _, args := range [][]string{
 		{"--daemon"}, {"--dtype", "float32", "--normalize", "imagenet", "--workers", "64", "--memory-limit", "300MiB", "--shuffle"},
@@ -309,7 +310,7 @@ func TestMountSettingsAreThoseInUse(t *testing.T) {
 		used := map[string]any{
 			"workers": r.engine.Workers, "batch-workers": r.engine.BatchWorkers, "prefetch-queue-depth": r.engine.PrefetchDepth,
 			"memory-limit": r.engine.MemoryLimit, "batch-size": r.engine.BatchSize, "shards": r.engine.Shards, "mean": "0", "std": "1",
-			"shuffle": r.engine.Shuffle, "help": nil, "daemon": nil, "child": nil, "o": nil, // these are none of the mount
+			"shuffle": r.engine.Shuffle, "help": nil, "daemon": nil, "child": nil, "o": nil, // these are not settings of the mount
 		}
 		if n := r.engine.Normalize; n.Mean != nil {
 			used["mean"], used["std"] = n.Mean, n.Std
@@ -335,7 +336,7 @@ func TestPaddingIsSaid(t *testing.T) {
 		{360, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, "; 1 batch, 24 of 384 slots are padding"},
 		{384, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, ""},
 		{10, shard.Config{Shards: 3, BatchSize: 2, PadLastBatch: true}, "; 6 batches, 2 of 12 slots are padding"},
-		{10, shard.Config{Shards: 3, BatchSize: 2}, ""}, // batches go on in the next epoch
+		{10, shard.Config{Shards: 3, BatchSize: 2}, ""}, // batches continue in the next epoch
 		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Partial}, ""},
 		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Drop}, ""},
 	} {

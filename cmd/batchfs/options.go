@@ -21,7 +21,7 @@ import (
 
 // This file has the flags that commands share.
 
-// The headings of the help.
+// These are the headings of the help.
 const (
 	aboutOrder    = "Batches and shards"
 	aboutPixels   = "Pixels"
@@ -41,7 +41,7 @@ var headings = []string{aboutOrder, aboutPixels, aboutPipeline, aboutDataset, ab
 const (
 	maxCount  = 1 << 20
 	maxEpochs = 1_000_000
-	// mostQueued is how many batches are made ahead of a reader at most.
+	// mostQueued is the most batches that are made ahead of a reader.
 	mostQueued = 1024
 )
 
@@ -65,7 +65,7 @@ func engineFlags(c *console, f *flagSet, o *engine.Options) {
 	})
 }
 
-// batchFlags are the flags of a mount on which it depends how its batches are made and read.
+// batchFlags are the flags of a mount that affect how its batches are made and read.
 func batchFlags(c *console, f *flagSet, o *engine.Options, source *dataset.Options, gpu *gpuRequest, readPath *string) {
 	engineFlags(c, f, o)
 	rankFlag(f, &o.LocalFrom, &o.LocalTo)
@@ -149,8 +149,8 @@ func workerFlag(c *console, f *flagSet, to *int) {
 		number(to, 1, 4096)).everyday().value = field(to)
 }
 
-// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit. It refuses what would
-// end in the kernel killing this process or another.
+// memoryFlag leaves 0 if the flag is not given; see console.memoryLimit. It refuses a limit so high
+// that the kernel would kill this process or another.
 func memoryFlag(c *console, f *flagSet, to *int64, usage string) {
 	f.group = aboutPipeline
 	size := byteSize(to)
@@ -207,8 +207,7 @@ func checkPixels(f *flagSet, o *engine.Options) error {
 	return nil
 }
 
-// checkResizeTo refuses a --resize-to that is missing, or that leaves less than the size, whose
-// larger side is given.
+// checkResizeTo refuses a --resize-to that is missing, or smaller than the larger side of --size.
 func checkResizeTo(f *flagSet, side int) error {
 	if f.Changed("resize-to") {
 		return badValue("resize-to", fmt.Sprintf("at least %d, the larger side of --size", side), f.text("resize-to"))
@@ -246,8 +245,8 @@ func setNormalization(f *flagSet, o *engine.Options) error {
 	return checkUnits(f, n)
 }
 
-// checkUnits refuses a mean or standard deviation of pixels from 0 to 1, as other libraries want
-// them. Zeros and ones alone do not show that.
+// checkUnits refuses a mean or standard deviation for pixels from 0 to 1, which other libraries
+// use. If there are only zeros and ones, it cannot tell.
 func checkUnits(f *flagSet, n *layout.Normalization) error {
 	var wrong, meant []string
 	for _, name := range []string{"mean", "std"} {
@@ -291,8 +290,8 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.add("dir-mode", "0555", "permissions of the directories, `OCTAL`", mode(&o.DirMode))
 }
 
-// forms accepts a list of a batch's forms and drops duplicates. Those of arrays have numbers by
-// their names, in the order in which they come.
+// forms accepts a list of a batch's forms and drops duplicates. Forms of arrays are numbered by
+// their names, in order of appearance.
 func forms(to *[]layout.Form, arrays *layout.Names) parser {
 	var words []string
 	for _, f := range layout.Forms() {

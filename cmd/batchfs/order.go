@@ -15,7 +15,7 @@ import (
 // orderFlags decide which samples are in a batch.
 func orderFlags(f *flagSet, o *shard.Config) {
 	var global int64 // samples in a step of all ranks
-	var local bool   // steps have local placement
+	var local bool   // use local placement for the steps
 	f.group = aboutOrder
 	f.add("batch-size", "32", "`N` samples per batch",
 		number(&o.BatchSize, 1, maxCount)).everyday().value = field(&o.BatchSize)
@@ -95,7 +95,7 @@ func completeSteps(f *flagSet, o *shard.Config, global int64, local bool) error 
 	return nil
 }
 
-// divisor is the largest world size below the one given that divides the global batch.
+// divisor is the largest world size below the given one that divides the global batch.
 func divisor(global int64, world int) int64 {
 	n := min(int64(world), global)
 	for global%n != 0 {
@@ -114,7 +114,7 @@ func localShardsFlag(f *flagSet, from, to *int) {
 		}))
 }
 
-// rankFlag is for partitions with steps. It says the same as --local-shards for one shard.
+// rankFlag is for partitions with steps. It means the same as --local-shards with one shard.
 func rankFlag(f *flagSet, from, to *int) {
 	f.derived("rank", "all", "with elastic, this is for rank `R` alone, from 0, which reads shard R",
 		pair(from, to, "a whole number, at least 0", func(text string) (int, int, bool) {

@@ -9,7 +9,7 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// TestOrderFlags: what the flags of order mean.
+// TestOrderFlags checks what the flags of order mean.
 func TestOrderFlags(t *testing.T) {
 	const steps = "--partition elastic --global-batch 24 --world-size 6 "
 	padded := shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// otherWords are words of other programs and what was probably meant: words of ours, or advice.
+// otherWords maps words of other programs to what was probably meant: our words, or advice.
 var otherWords = func() map[string]string {
 	meant := map[string]string{}
 	for line := range strings.Lines(otherWordsText) {
@@ -23,7 +23,7 @@ var otherWords = func() map[string]string {
 //go:embed otherwords.txt
 var otherWordsText string
 
-// plain writes words without what their spellings differ in.
+// plain removes everything from words that may differ between spellings.
 func plain(words string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(words))
 }
@@ -48,7 +48,7 @@ func (s *setting) instead(err error, text string) error {
 	return didYouMean(err, "", meant)
 }
 
-// unknownFlag refuses a flag, and says what was probably meant, if that is a flag of the command.
+// unknownFlag refuses a flag, and suggests a flag of the command that was probably meant.
 func unknownFlag(flags []cli.Flag, word, name string) error {
 	if name != "" {
 		word, _, _ = strings.Cut(word, "=")

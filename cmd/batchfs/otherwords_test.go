@@ -8,7 +8,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// TestOtherWordsAreRight: what otherwords.txt proposes is accepted, and what it answers is not.
+// TestOtherWordsAreRight: words that otherwords.txt proposes are accepted, and the words it
+// translates are not.
 func TestOtherWordsAreRight(t *testing.T) {
 	var flags []cli.Flag
 	commands := newApp(&console{}, true)

@@ -32,7 +32,7 @@ func share(to *dataset.Share) parser {
 	})
 }
 
-// partsHint says how to make the parts that cannot be joined.
+// partsHint says how to make the parts that are still missing for a merge.
 func (c *console) partsHint(err error, f *flagSet, args []string) error {
 	e, ok := errors.AsType[*dataset.PartsError](err)
 	if !ok {

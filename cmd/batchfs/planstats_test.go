@@ -20,8 +20,8 @@ func cacheStats(t *testing.T, flags string, args ...string) profile.DryRunStats 
 	return s
 }
 
-// The formulas are those of a batch of 64 that is drawn from W blocks, and of a node's 32 samples
-// in a step.
+// The formulas are for a batch of 64 that is drawn from W blocks, and for a node's 32 samples in a
+// step.
 func TestPlanStatsOfOrders(t *testing.T) {
 	for w, want := range map[int]float64{4: 1 + 63.0/4, 16: 1 + 63.0/16, 1000: 1} {
 		s := cacheStats(t, fmt.Sprintf("--samples 200000 --batch-size 64 --shuffle=window=%d", w))

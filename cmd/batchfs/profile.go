@@ -60,7 +60,7 @@ func profileCommand(c *console) *cli.Command {
 	})
 }
 
-// formats accepts the names of forms that images can get.
+// formats accepts the names of forms that images can be converted to.
 func formats(to *[]shard.Cost) parser {
 	return value(to, "packed, raw, or both: packed,raw", func(text string) (all []shard.Cost, ok bool) {
 		for name := range strings.SplitSeq(text, ",") {
@@ -75,11 +75,11 @@ func formats(to *[]shard.Cost) parser {
 	})
 }
 
-// profiledFlags are how long to measure, and the flags of a mount that a profile depends on, but
-// for those of its dataset.
+// profiledFlags are the flags for how long to measure, and the flags of a mount that a profile
+// depends on, except those of its dataset.
 func profiledFlags(c *console, f *flagSet, o *profile.Options, source *dataset.Options, gpu *gpuRequest) {
 	f.add("duration", "1s", "measure each figure for at least `TIME`", duration(&o.Least, time.Millisecond))
-	batchFlags(c, f, &o.Engine, source, gpu, new(string)) // how bytes are read is irrelevant here
+	batchFlags(c, f, &o.Engine, source, gpu, new(string)) // the way that readers get bytes is irrelevant here
 	f.check(func() error {
 		o.AsKept = !f.Changed(entryFlag)
 		return nil
@@ -197,7 +197,7 @@ func (s profileSummary) print(out io.Writer) {
 	fmt.Fprintf(out, "to make it: batchfs convert%s %s OUT\n", flags, shellWord(s.Dataset))
 }
 
-// printTraining says what training gains.
+// printTraining says how much training gains.
 func (s profileSummary) printTraining(out io.Writer) {
 	of := s.Training
 	fmt.Fprintf(out, "\ntraining that takes %v for each batch can take %s images/s\n", time.Duration(math.Round(of.Step*1e9)), rateWords(of.Most))
@@ -246,7 +246,7 @@ func (s profileSummary) mixWords(mix convert.Shares) string {
 	return strings.Join(parts, ":")
 }
 
-// shareWords say how many images are packed and raw.
+// shareWords says how many images are packed and raw.
 func shareWords(s convert.Shares) string {
 	switch {
 	case s.Packed == 0:

@@ -77,7 +77,8 @@ func TestProfileOfThree(t *testing.T) {
 	}
 }
 
-// TestProfileForTraining: with --consumer, it says what training gains, and what is enough for it.
+// TestProfileForTraining: with --consumer, profile says how much training gains, and which mix is
+// enough for it.
 func TestProfileForTraining(t *testing.T) {
 	dataset := photos(t, 10)
 	for consumer, want := range map[string][]string{
@@ -94,7 +95,7 @@ func TestProfileForTraining(t *testing.T) {
 	}
 }
 
-// TestProfileLeavesOut: it explains why it measures fewer images than the dataset has.
+// TestProfileLeavesOut: profile explains why it measures fewer images than the dataset has.
 func TestProfileLeavesOut(t *testing.T) {
 	dataset := photos(t, 3)
 	save(t, filepath.Join(dataset, "a", "junk.png"), "no image")
@@ -103,7 +104,7 @@ func TestProfileLeavesOut(t *testing.T) {
 	if got.status != statusDone || !strings.HasPrefix(got.out, "6 of 7 images, ") || !strings.Contains(got.out, want) {
 		t.Errorf("status %d, %s%s, want %q", got.status, got.out, got.err, want)
 	}
-	// All fit the cache, so it matters whether these are all there are.
+	// All images fit the cache, so it matters whether these are all there are.
 	note := "note: the cache would hold all 7 images, even the largest files, and is left out of account"
 	if !strings.Contains(got.out, note) || !strings.Contains(got.out, "if not, --samples 7;") {
 		t.Errorf("it does not say %q: %s", note, got.out)
@@ -115,7 +116,7 @@ func TestProfileLeavesOut(t *testing.T) {
 }
 
 // TestProfilesTakeAMountsFlags: a profile, and a conversion that asks for one, take every flag of a
-// mount on which it depends how fast batches are made.
+// mount that affects how fast batches are made.
 func TestProfilesTakeAMountsFlags(t *testing.T) {
 	other := map[string]string{
 		"epochs": "how many are listed", "list": "which forms are listed: all have the same samples",

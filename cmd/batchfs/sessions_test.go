@@ -12,10 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestSessions: what is typed, and what is seen then. Each file in testdata is a session in a
-// directory of its own, which answers call DIR. Answers are indented; the exit status follows,
-// unless it is 0. Lines that are no commands of ours are the shell's, but for image and mask, which
-// make pictures of 3x5 pixels or a size that is given. -update writes the answers anew.
+// TestSessions: each file in testdata is a session of commands and their output, in a directory of
+// its own, which the output calls DIR. Output is indented; the exit status follows, unless it is 0.
+// Lines that are not batchfs commands are run by the shell, except image and mask, which make
+// pictures of 3x5 pixels or a given size. -update records the output again.
 func TestSessions(t *testing.T) {
 	names, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(names) == 0 {
@@ -46,7 +46,7 @@ func TestSessions(t *testing.T) {
 // varying are the parts of answers that differ from run to run, and between file systems.
 var varying = regexp.MustCompile(`[0-9a-f]{32}|[^\s"]+/cache/batchfs[^\s"]*|needs [\d.]+ \S+|"(needed|free)_bytes":\d+|"seconds":[^,]+|"peak_bytes":\d+|planned in.*|tmp-\d+|\S+ \S+ are free`)
 
-// session does what the commands of a text say, and returns it with their answers.
+// session runs the commands of a text, and returns it with their output.
 func session(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -57,7 +57,7 @@ func session(t *testing.T, text string) string {
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	var now strings.Builder
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "  ") { // an answer of before
+		if strings.HasPrefix(line, "  ") { // output that was recorded before
 			continue
 		}
 		now.WriteString(line)

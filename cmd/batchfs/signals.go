@@ -24,10 +24,10 @@ type signals struct {
 	came  chan<- os.Signal
 }
 
-// follow has the end of the process that owns this one count like a signal. The owner alone
-// holds the other end of the pipe owner, and writes nothing to it. A death signal
-// (PR_SET_PDEATHSIG) would not do: it comes when the owner's thread ends, which may be one of
-// many, and the parent of a daemon is not its owner.
+// follow makes the end of the process that owns this one count like a signal. Only the owner holds
+// the other end of the pipe owner, and writes nothing to it. A death signal (PR_SET_PDEATHSIG)
+// would not do: it comes when the owner's thread ends, which may be one of many, and the parent of
+// a daemon is not its owner.
 func (s *signals) follow(owner *os.File) {
 	s.mu.Lock()
 	came := s.came
@@ -65,10 +65,10 @@ func (s *signals) supervise(command func(context.Context) error) error {
 		case err := <-ended:
 			return err
 		case sig = <-came:
-		case <-late: // like a second signal
+		case <-late: // this counts like a second signal
 		}
 		switch s.receive(sig) {
-		case 0: // the mount has it
+		case 0: // the mount has received it
 		case 1:
 			cancel()
 			late = time.After(stopTime)
@@ -78,8 +78,8 @@ func (s *signals) supervise(command func(context.Context) error) error {
 	}
 }
 
-// receive passes a signal on to the mount, or returns the number received to end the command.
-// A nil one only counts for the command.
+// receive passes a signal on to the mount, or returns how many signals to end the command there
+// were. A nil signal counts only for the command.
 func (s *signals) receive(sig os.Signal) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,10 +93,10 @@ func (s *signals) receive(sig os.Signal) (asked int) {
 	return 0
 }
 
-// serve handles a signal with what, from now on, instead of ending the command.
+// serve handles a signal by calling what, from now on, instead of ending the command.
 func (s *signals) serve(sig os.Signal, what func()) {
 	heard := make(chan os.Signal, 1)
-	signal.Reset(sig) // also for supervise
+	signal.Reset(sig) // resets it for supervise, too
 	signal.Notify(heard, sig)
 	go func() {
 		for range heard {

@@ -152,8 +152,8 @@ func (v statsView) print(out io.Writer) {
 	t.Flush()
 }
 
-// hitRatio returns the shares of reads in the latest epoch that the cache served, and the local
-// cache as planned.
+// hitRatio returns the share of reads in the latest epoch that the cache served, and the share that
+// the local cache served as planned.
 func hitRatio(epochs []engine.EpochStats) string {
 	var last engine.EpochStats
 	for i, e := range epochs {

@@ -19,7 +19,7 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// annotationFlags say what is annotated, on which depends which images are samples.
+// annotationFlags say where annotations are. They decide which images are samples.
 func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
 	f.group = aboutTargets
 	f.derived("targets", "none", "`KIND,...` of what images have besides labels: masks, boxes, keypoints, text, arrays; images without an annotation file or entry are left out",
@@ -116,7 +116,7 @@ func (c *console) annotatedError(path string, err error, o *annotation.Options) 
 	return annotationError(c.command, path, err)
 }
 
-// deniedPlace is the first of what was named that is in a store.
+// deniedPlace returns the first of the named places that is in a store.
 func deniedPlace(path string, files []string) string {
 	for _, name := range append([]string{path}, files...) {
 		if url := dataset.StoreURL(name); url != "" {

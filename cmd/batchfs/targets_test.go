@@ -21,9 +21,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// cocoImages makes a dataset of 4 images, of which 3 are annotated in COCO's way, one of these
-// without objects. One of the objects is bad, one is of an image that is not listed, and one image
-// that is listed is missing.
+// cocoImages makes a dataset of 4 images. COCO annotations exist for 3 of them, one without
+// objects. One object is bad, one is of an image that is not listed, and one listed image is
+// missing.
 func cocoImages(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ func cocoImages(t *testing.T) string {
 // imageIn writes an image below a folder.
 func imageIn(t *testing.T, dir, name string) { writeImage(t, filepath.Join(dir, name), 3, 5) }
 
-// TestOpenTargets: the first line counts what was found, and the options have it.
+// TestOpenTargets: the first line counts what was found, and the options contain it.
 func TestOpenTargets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	r, ds, err := openTargeted(t, cocoImages(t), target.Masks, target.Boxes)
@@ -98,8 +98,8 @@ func TestMasksOfWebDatasets(t *testing.T) {
 	}
 }
 
-// TestMembersOfWebDatasets: what is in .json and .txt is what the columns of a manifest would be,
-// and a bad member is that of its sample.
+// TestMembersOfWebDatasets: members .json and .txt are used like the columns of a manifest, and a
+// bad member makes its sample bad.
 func TestMembersOfWebDatasets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -163,7 +163,7 @@ func TestMembersOfWebDatasets(t *testing.T) {
 	}
 }
 
-// TestMasksOfManifests: masks are those of the column, and one that is missing is a bad file.
+// TestMasksOfManifests: masks come from the column, and a missing one is a bad file.
 func TestMasksOfManifests(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
@@ -194,7 +194,7 @@ func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountReques
 	return r, a.Images, nil
 }
 
-// openMasked opens one with masks.
+// openMasked opens a dataset with masks.
 func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
 	t.Helper()
 	r, ds, err := openTargeted(t, path, target.Masks)
@@ -204,8 +204,8 @@ func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
 	return r, ds
 }
 
-// TestDrawnMasksInFingerprint: masks that are drawn of other polygons are other masks, also where
-// nothing else of the annotations is wanted.
+// TestDrawnMasksInFingerprint: masks drawn from other polygons are other masks, even if no other
+// annotations are wanted.
 func TestDrawnMasksInFingerprint(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := cocoImages(t)
@@ -242,7 +242,7 @@ func writeMask(t *testing.T, path string, height, width int) {
 	save(t, path, file.Bytes())
 }
 
-// TestIndexTargets: index reads annotations, and a mount of the same targets does not read them
+// TestIndexTargets: index reads annotations, and a mount with the same targets does not read them
 // again, wherever it is started.
 func TestIndexTargets(t *testing.T) {
 	cache := t.TempDir()

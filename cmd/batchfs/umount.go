@@ -32,7 +32,7 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 	}
 	held, isHeld := errors.AsType[*fusefs.HeldError](err)
 	switch {
-	case isHeld: // unmounted, as far as possible from here
+	case isHeld: // unmounted here, and held elsewhere
 		c.say("%s; its daemon ends when they end, or when it is killed", heldWords(mountpoint, held))
 		return nil
 	case errors.Is(err, unix.EBUSY):
@@ -52,14 +52,14 @@ func (c *console) umount(ctx context.Context, mountpoint string, lazy bool) erro
 func busyError(ctx context.Context, mountpoint string) error {
 	word := shellWord(mountpoint)
 	users, err := fusefs.Users(ctx, mountpoint)
-	if err != nil || len(users) == 0 { // of another user, or they have just ended
+	if err != nil || len(users) == 0 { // it is used by another user's processes, or they have just ended
 		return hint(fmt.Errorf("%s is in use", mountpoint), "sudo fuser -vm %s shows who uses it; batchfs umount --lazy %s detaches it anyway", word, word)
 	}
 	return hint(fmt.Errorf("%s is in use: %s", mountpoint, usersWords(users)),
 		"an array keeps its batch until it is deleted or its process ends; batchfs umount --lazy %s detaches the mount, and what is open stays readable", word)
 }
 
-// usersWords names processes and what they use, as many as fit on a line.
+// usersWords names processes and the files they use, as many as fit on a line.
 func usersWords(users []fusefs.User) string {
 	const most = 3
 	var words []string

@@ -17,7 +17,7 @@ import (
 	"github.com/batchfs/batchfs/internal/convert"
 )
 
-// toStdout is the FILE that is standard input, and the directory that is standard output.
+// toStdout stands for standard input as FILE, and for standard output as directory.
 const toStdout = "-"
 
 func unpackCommand(c *console) *cli.Command {
@@ -52,13 +52,12 @@ func unpackCommand(c *console) *cli.Command {
 // An unpacking is one run of unpack.
 type unpacking struct {
 	*console
-	dir           string // to write to; "": that of each file
+	dir           string // directory to write to; "": that of each file
 	force, remove bool
-	written       map[string]string // files that were made in this run, and what of
+	written       map[string]string // the files made in this run, and the packed file that each was made from
 }
 
-// run unpacks one file after another. One that cannot be unpacked is no reason to leave out those
-// after it.
+// run unpacks one file after another. If one cannot be unpacked, it continues with the next.
 func (u *unpacking) run(ctx context.Context, args []string) error {
 	var result unpackResult
 	for _, name := range args {
@@ -111,7 +110,7 @@ func (u *unpacking) unpack(f *unpackedFile) error {
 	return nil
 }
 
-// read returns what is in a file.
+// read returns the content of a file.
 func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error) {
 	in := os.Stdin
 	if name != toStdout {
@@ -133,7 +132,7 @@ func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error)
 	return data, info, err
 }
 
-// original is the path of the file that a packed one was made of.
+// original returns the path of the file from which a packed one was made.
 func (u *unpacking) original(name string, data []byte) (string, error) {
 	dir, base := filepath.Split(name)
 	short := convert.Original(base, data)
@@ -147,8 +146,8 @@ func (u *unpacking) original(name string, data []byte) (string, error) {
 	return filepath.Join(dir, short), nil
 }
 
-// write makes a file with the permissions and the time of another one. It appears whole or not at
-// all.
+// write makes a file with the permissions and the time of another one. The file appears whole or
+// not at all.
 func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
@@ -185,7 +184,7 @@ func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error
 	return err
 }
 
-// moveToNew renames a file, to a name that nothing has.
+// moveToNew renames a file, unless something has the new name.
 func moveToNew(from, to string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
 	if err == unix.EINVAL || err == unix.ENOSYS { // as on NFS
@@ -200,11 +199,11 @@ func moveToNew(from, to string) error {
 	return nil
 }
 
-// unpackedFile is what became of a file.
+// unpackedFile is the result for one file.
 type unpackedFile struct {
 	File     string `json:"file"`
-	Original string `json:"original,omitempty"` // that was written, or was to be
-	Bytes    int    `json:"bytes,omitempty"`    // of it
+	Original string `json:"original,omitempty"` // the path that was written, or would have been
+	Bytes    int    `json:"bytes,omitempty"`    // its size
 	Error    string `json:"error,omitempty"`
 }
 

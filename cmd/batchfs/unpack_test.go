@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gen"
 )
 
-// packedPhoto writes a JPEG and its packed form, beside each other, as dir/name and dir/name.bfs.
+// packedPhoto writes a JPEG and its packed form beside it, as dir/name and dir/name.bfs.
 func packedPhoto(t *testing.T, dir, name string, keep decode.Remainder) (original []byte) {
 	t.Helper()
 	made := filepath.Join(t.TempDir(), "made")
@@ -35,7 +35,7 @@ func packedPhoto(t *testing.T, dir, name string, keep decode.Remainder) (origina
 	return original
 }
 
-// TestUnpackOne: an image may go to standard output, and one that was packed for memory has no
+// TestUnpackOne: an image may go to standard output, and one that was packed in memory has no
 // original.
 func TestUnpackOne(t *testing.T) {
 	dir := t.TempDir()

@@ -20,9 +20,9 @@ import (
 	"github.com/batchfs/batchfs/internal/option"
 )
 
-// This file has the kinds of values that flags take.
+// This file has parsers for the values of flags.
 
-// value accepts what parse does.
+// value accepts texts for which parse returns true.
 func value[T any](to *T, rule string, parse func(text string) (T, bool)) parser {
 	return func(text string) string {
 		v, ok := parse(text)
@@ -34,7 +34,7 @@ func value[T any](to *T, rule string, parse func(text string) (T, bool)) parser 
 	}
 }
 
-// pair accepts what parse does, for two fields.
+// pair is value for two fields.
 func pair(a, b *int, rule string, parse func(text string) (int, int, bool)) parser {
 	return func(text string) string {
 		first, second, ok := parse(text)
@@ -46,7 +46,7 @@ func pair(a, b *int, rule string, parse func(text string) (int, int, bool)) pars
 	}
 }
 
-// pick accepts one of a few words, separated by bars, for the value at the same position.
+// pick accepts one of a few words, separated by bars, and stores the value at the same position.
 func pick[T any](to *T, words string, values ...T) parser {
 	names := strings.Split(words, "|")
 	return value(to, english.WordSeries(names, "or"), func(text string) (v T, ok bool) {

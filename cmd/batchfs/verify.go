@@ -29,7 +29,7 @@ func verifyCommand(c *console) *cli.Command {
 		annotationFlags(f, &find, &source)
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
-			source.Rescan = part.N == 0 && !merge // else all parts would look at every file
+			source.Rescan = part.N == 0 && !merge // otherwise each part would look at every file
 			remoteWorkers(f, f.args[0], &source.Workers)
 			w.Workers, w.Memory = source.Workers, c.memoryLimit(w.Memory)
 			if find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {

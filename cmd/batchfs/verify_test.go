@@ -34,7 +34,8 @@ func jpegOf(t testing.TB) []byte {
 	return b.Bytes()
 }
 
-// TestVerifyAndMountsAgree on which files are bad, whatever is wrong with them.
+// TestVerifyAndMountsAgree: verify and mounts agree on which files are bad, whatever is wrong with
+// them.
 func TestVerifyAndMountsAgree(t *testing.T) {
 	data := photos(t, 1)
 	put := func(name string, content []byte) { save(t, filepath.Join(data, "a", name), content) }
@@ -128,7 +129,8 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 	}
 }
 
-// TestHintNamesTheDirectory that cannot be read, or the file of annotations, not the dataset.
+// TestHintNamesTheDirectory: the hint names the directory, or the file of annotations, that cannot
+// be read, not the dataset.
 func TestHintNamesTheDirectory(t *testing.T) {
 	denied := "/data/photos/a/secret"
 	err := fmt.Errorf("scan: %w", &fs.PathError{Op: "open", Path: denied, Err: unix.EACCES})

@@ -47,7 +47,7 @@ func whyError(path, root string, err error) error {
 // explanation is the output of why.
 type explanation struct{ fusefs.Explanation }
 
-// errnos are the errors of opens that are explained.
+// errnos are the errors of opens that why explains.
 var errnos = map[string]syscall.Errno{"EIO": unix.EIO, "ENOMEM": unix.ENOMEM, "EFBIG": unix.EFBIG, "ENOENT": unix.ENOENT}
 
 func (why explanation) print(out io.Writer) {

@@ -27,12 +27,12 @@ import (
 type told struct {
 	error
 	hint   string // a command to run next; "": none
-	status int    // of the process
+	status int    // exit status of the process
 }
 
 func (e *told) Unwrap() error { return e.error }
 
-// The exit statuses, the same for every command.
+// These are the exit statuses, the same for every command.
 const (
 	statusDone   = 0
 	statusFailed = 1
@@ -42,7 +42,7 @@ const (
 // errInterrupted is the error of a command ended by a signal.
 var errInterrupted = errors.New("interrupted")
 
-// errAbandoned is its error if the command did not stop by itself.
+// errAbandoned is the error of such a command if it did not stop by itself.
 var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
 // errSaid is the error when the user already knows why: from the report of a command, or from
@@ -68,7 +68,7 @@ func badValue(flag, rule, value string) error {
 	return usage("--%s must be %s, but is %q", flag, rule, value)
 }
 
-// withHelp gives a usage error without a hint one: the help of the command.
+// withHelp adds a hint to a usage error that has none: the help of the command.
 func withHelp(err error, command string) error {
 	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errSaid) {
 		return hint(err, "%s --help", command)
@@ -84,8 +84,8 @@ func didYouMean(err error, before, meant string) error {
 	return hint(err, "did you mean: %s%s", before, meant)
 }
 
-// withFlag names the flag that belongs to an option that a package below rejected: the one
-// of that name, or else the nearest.
+// withFlag names the flag that sets an option which a package below rejected: the one of that name,
+// or else the nearest.
 func withFlag(err error, flags []cli.Flag) error {
 	bad, ok := errors.AsType[*option.Error](err)
 	if !ok {
@@ -113,7 +113,7 @@ func unfit(dataset string, err error) error {
 	return hint(wrongUsage(err), "for the number and sizes of the images: batchfs index %s", shellWord(dataset))
 }
 
-// advice is what to do about an error.
+// advice says what to do about an error.
 type advice struct {
 	about error
 	hint  string
@@ -129,7 +129,7 @@ func advise(err error, list ...advice) error {
 	return err
 }
 
-// remedies are what to do about errors that are no file's fault and that opens of batches end with.
+// remedies are advice about errors of opens that are no file's fault.
 var remedies = []advice{
 	{engine.ErrTooBig, "make batches smaller: --batch-size, or --resize with --size"},
 	{unix.EMFILE, "raise the limit on open files (ulimit -n, or LimitNOFILE of the service), or hold fewer batches open"},
@@ -148,7 +148,7 @@ var remedies = []advice{
 
 const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
 
-// remedy is what to do about an error of an open that is not the fault of a file.
+// remedy returns advice about an error of an open that is not the fault of a file.
 func remedy(err error) string {
 	return cmp.Or(hintOf(advise(err, remedies...)), "check the dataset's storage; the batch is tried again at its next open")
 }

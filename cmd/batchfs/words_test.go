@@ -79,8 +79,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestRemedies: what is done about an error of an open depends on its cause; a bad file has a
-// reason of its own.
+// TestRemedies: the advice about an error of an open depends on its cause; a bad file has its own
+// reason instead.
 func TestRemedies(t *testing.T) {
 	wrap := func(errs ...error) error { return fmt.Errorf("a batch: %w", errors.Join(errs...)) }
 	for _, test := range []struct {
