@@ -98,7 +98,7 @@ func (s *setting) words() (words []string) {
 
 // switchFlag is a flag that needs no value.
 type switchFlag struct {
-	cli.BoolFlag // the definition that package cli shows
+	cli.BoolFlag // its name and its help
 	value        *setting
 }
 

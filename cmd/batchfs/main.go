@@ -55,7 +55,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 	if c.command = cmd.Name; err == nil {
 		err = app.RunContext(ctx, words)
 	}
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // whoever had more to say has said it
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // a command that has more to say about it has said so
 		return errInterrupted
 	}
 	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
