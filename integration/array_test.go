@@ -13,8 +13,8 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// sbatch is as much of Slurm's as examples/array_slurm.sh uses: it runs an array's tasks one after
-// another, and a job only after one that it depends on.
+// sbatch does what examples/array_slurm.sh needs of Slurm: it runs an array's tasks one after
+// another, and a job only after the one that it depends on.
 const sbatch = `#!/bin/sh
 set -eu
 last=
@@ -36,8 +36,8 @@ done
 echo 7
 `
 
-// rayTest runs examples/array_ray.py on a cluster of two nodes. When both make a part, one of them
-// is killed; the commands wait until it is.
+// rayTest runs examples/array_ray.py on a cluster of two nodes. When both are making a part, one of
+// them is killed; the commands wait until then.
 const rayTest = `
 import os, sys, threading
 import ray
@@ -73,7 +73,7 @@ ray.shutdown()
 cluster.shutdown()
 `
 
-// rayGate is batchfs, which waits at a gate until that is open.
+// rayGate is a batchfs that waits at a gate until the gate is open.
 const rayGate = `#!/bin/sh
 echo "$@" >> GATE/runs
 if [ ! -e GATE/open ]; then

@@ -11,8 +11,8 @@ import (
 )
 
 // makeArrays writes the arrays of images, and the manifest that names them: a pose of one shape, a
-// track with rows of its own, and a flag without dimensions. Image 3 has none, and the track of
-// image 8 is of another dtype.
+// track with its own number of rows, and a flag without dimensions. Image 3 has none, and the track
+// of image 8 has another dtype.
 const makeArrays = `
 import json, sys
 import numpy as np
@@ -49,9 +49,9 @@ def tensors(path):
             yield name, np.frombuffer(data[a:b], types[t["dtype"]]).reshape(t["shape"])
 `
 
-// expectArrays compares all files of arrays of a mount, in two epochs, with those that its samples
-// name. What slots show is what .json says; without a shuffle, slot j of batch i is planned to show
-// sample i * batch + j.
+// expectArrays compares all files of arrays of a mount, in two epochs, with the arrays that the
+// manifest names for its samples. .json says what slots show; without a shuffle, slot j of batch i
+// is planned to show sample i * batch + j.
 const expectArrays = tensorsInPython + `
 mount, manifest, size, fails, shuffled = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4]), sys.argv[5] == "true"
 rows = [json.loads(line) for line in open(manifest)]
@@ -120,14 +120,14 @@ func newArrayed(t *testing.T) masked {
 	return m
 }
 
-// TestArraysInAStore: arrays that a manifest in a store names are those that it names on a disk.
+// TestArraysInAStore: arrays that a manifest in a store names are the same as on a disk.
 func TestArraysInAStore(t *testing.T) {
 	m := newArrayed(t)
 	check(t, os.Rename(filepath.Join(m.dir, "m.jsonl"), filepath.Join(m.dir, "metadata.jsonl")))
 	_, there := objectStore(t, filepath.Dir(m.dir))
 	flags := strings.Fields("--targets arrays --shuffle --batch-size 4 --on-error replace")
 	want := allBatches(t, mountBatchfs(t, m.dir, flags...), 1)
-	for range 2 { // what was read is kept
+	for range 2 { // the first mount has kept what it read
 		sameFrom(t, want, 1, "s3://masked", append(flags, there...)...).finish(t)
 	}
 	if len(want) != 2*4*6 {
@@ -135,7 +135,8 @@ func TestArraysInAStore(t *testing.T) {
 	}
 }
 
-// TestNamesOfArrays: directories list what is asked for, and what is not there is explained.
+// TestNamesOfArrays: directories list the arrays that are asked for, and the absence of others is
+// explained.
 func TestNamesOfArrays(t *testing.T) {
 	m := newArrayed(t)
 	manifest := filepath.Join(m.dir, "good.jsonl")
@@ -154,8 +155,8 @@ func TestNamesOfArrays(t *testing.T) {
 	}
 }
 
-// TestArraysOfAMount: arrays are what the manifest names, of one shape or packed, whatever form is
-// read, in padded batches too, and where samples are bad.
+// TestArraysOfAMount: arrays are those that the manifest names, of one shape or packed, whatever
+// form is read, also in padded batches and if samples are bad.
 func TestArraysOfAMount(t *testing.T) {
 	python := testkit.Python(t, "numpy")
 	for name, test := range map[string]struct {

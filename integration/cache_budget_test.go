@@ -68,9 +68,9 @@ func (u unequal) mount(t testing.TB, policy string, limit int64) *mounted {
 	return mountBatchfs(t, u.dir, append(flags, cacheFlags(policy, limit)...)...)
 }
 
-// read reads epochs in lockstep and calls look after every step. It returns checksums and
-// the daemon's peak memory, but for the scratch that a worker has given back after some steps and
-// not yet after others: as much as the largest file.
+// read reads epochs in lockstep and calls look after every step. It returns checksums and the
+// daemon's peak memory, without scratch memory of up to the largest file, which a worker may or may
+// not have given back after a step.
 func (u unequal) read(t testing.TB, m *mounted, epochs int, look func(d statistics)) (sums []string, most int64) {
 	t.Helper()
 	for epoch := range epochs {

@@ -138,8 +138,8 @@ func TestCachedFilesChange(t *testing.T) {
 	}
 }
 
-// keptWhole reads an epoch again that was read while files were others. What was kept of it may
-// still be shown, but whole, and as what it is.
+// keptWhole reads an epoch again that was read while files were changed. Batches kept from that
+// time may still be shown, but only whole, and described correctly.
 func (s shelf) keptWhole(t testing.TB, m *mounted, epoch int, changed []int) {
 	t.Helper()
 	for _, id := range changed {

@@ -29,8 +29,8 @@ type lane struct {
 
 const laneSide = 32
 
-// newLane mounts n tiles with a cache for kept of them, plus those that may come before
-// others have left.
+// newLane mounts n tiles with a cache for kept of them, plus those that may enter before others
+// have left.
 func newLane(t testing.TB, n, kept int, s settings, flags ...string) *lane {
 	t.Helper()
 	dir := tiles(t, n, laneSide)
@@ -90,7 +90,7 @@ func TestCacheHitsEvenly(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		n, kept  int
-		spread   int64 // of the hits of full batches
+		spread   int64 // over the hits of full batches
 		settings settings
 	}{
 		{"a half", 128, 64, 0, settings{batch: 8, shards: 2, shuffle: true, seed: 3}},

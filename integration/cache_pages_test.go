@@ -11,9 +11,9 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// TestPageCacheStaysEmpty: neither indexing nor reading leaves any of the dataset in the
-// page cache, with batchfs's own cache or without, unless files are read through the page
-// cache. What is there entirely is read from there, and stays.
+// TestPageCacheStaysEmpty: neither indexing nor reading leaves any of the dataset in the page
+// cache, with batchfs's own cache or without, unless files are read through the page cache. A file
+// that is entirely in the page cache is read from there, and stays.
 func TestPageCacheStaysEmpty(t *testing.T) {
 	const n, side = 16, 60 // files that end within a page
 	dir := tiles(t, n, side)

@@ -50,7 +50,7 @@ func TestCacheSameBytes(t *testing.T) {
 			t.Run(strings.Join(how, " "), func(t *testing.T) {
 				t.Parallel()
 				m := mountBatchfs(t, images, append(how, flags...)...)
-				m.form(t, 0, 0, 1, []layout.Form{layout.NCHWForm, layout.SafeTensors, layout.NPY}[i%3]) // how batches are kept depends on it
+				m.form(t, 0, 0, 1, []layout.Form{layout.NCHWForm, layout.SafeTensors, layout.NPY}[i%3]) // the way batches are kept depends on it
 				m.same(t, wants)
 				m.stats(t).within(t, size)
 				m.sameTogether(t, wants)

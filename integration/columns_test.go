@@ -12,9 +12,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// TestTargetsInColumns: the masks, boxes and texts of a folder with a manifest are the same ones
-// where the manifest is in a store, and in the columns of Parquet files with the images, here and
-// there.
+// TestTargetsInColumns: a folder with a manifest has the same masks, boxes and texts if the
+// manifest is in a store, and if they are in the columns of Parquet files with the images, here and
+// in a store.
 func TestTargetsInColumns(t *testing.T) {
 	type picture struct {
 		Bytes []byte  `parquet:"bytes"`
@@ -78,7 +78,7 @@ func TestTargetsInColumns(t *testing.T) {
 		if strings.Contains(place, "://") {
 			all = slices.Concat(flags, there)
 		}
-		for range 2 { // what was read is kept
+		for range 2 { // the first mount has kept what it read
 			sameFrom(t, want, 1, place, all...).finish(t)
 		}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// TestStartsEverywhere: the binary asks the dynamic linker for nothing of NVIDIA's, neither a
-// library nor a function.
+// TestStartsEverywhere: the binary does not make the dynamic linker look for anything of NVIDIA's,
+// neither a library nor a function.
 func TestStartsEverywhere(t *testing.T) {
 	binary, err := elf.Open(suite.binary)
 	check(t, err)
 	defer binary.Close()
 	libraries, err := binary.ImportedLibraries()
 	check(t, err)
-	// Those of libc, and, where there are no archives of them, the image libraries.
+	// These are the libraries of libc and, if there are no archives of them, the image libraries.
 	usual := regexp.MustCompile(`^(libc|libm|libdl|libpthread|librt|libresolv|ld-linux[-a-z0-9]*|libjpeg|libpng16|libwebp|libsharpyuv|libdeflate|libz)\.`)
 	for _, library := range libraries {
 		if !usual.MatchString(library) {
@@ -56,7 +56,7 @@ func TestDoctorCUDA(t *testing.T) {
 	}
 	for _, c := range []struct {
 		config         fakecuda.Config
-		cuda, handOver string // what is found; no line if ""
+		cuda, handOver string // the finding; "": there is no such line
 		advice         string
 	}{
 		{fakecuda.Config{Devices: 2}, "driver for CUDA 12.4; Fake GPU 0, GPU-e0e1e2e3-e4e5-e6e7-e8e9-eaebecedee00, 256 MiB; Fake GPU 1", handOver, ""},

@@ -35,8 +35,8 @@ func upTo(n int) (list []int) {
 }
 
 // TestElasticSteps: mounts of different world sizes have the same samples in every step, with the
-// same pixels, also where bad files are replaced, in the same order unless nodes take their own
-// first; and one fingerprint, so that a job can go on with another world size.
+// same pixels, even if bad files are replaced. They are in the same order unless nodes take their
+// own first. There is one fingerprint, so that a job can continue with another world size.
 func TestElasticSteps(t *testing.T) {
 	const global, epochs = 12, 2
 	for name, test := range map[string]struct {
@@ -96,8 +96,8 @@ func doneSteps(samples, global int, drop bool) int {
 	return (samples + global - 1) / global
 }
 
-// TestElasticRank: a mount of one rank has its shard alone, with the files of the mount of all; its
-// cache hits evenly if nodes take their own first.
+// TestElasticRank: a mount for one rank has only that rank's shard, with the same files as the
+// mount for all; its cache hits evenly if nodes take their own samples first.
 func TestElasticRank(t *testing.T) {
 	const n, world, global, rank = 512, 4, 64, 2
 	dir := tiles(t, n, laneSide)

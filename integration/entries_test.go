@@ -33,8 +33,8 @@ func jpegs(t testing.TB, n, height, width int) string {
 	return dir
 }
 
-// TestEntryPointsSameBytes: random crops are the same bytes without entry points, while they are
-// made, when they were made by an earlier mount or by index, and when reads are verified.
+// TestEntryPointsSameBytes: random crops have the same bytes without entry points, while these are
+// made, with those of an earlier mount or of index, and when reads are verified.
 func TestEntryPointsSameBytes(t *testing.T) {
 	const n = 20
 	dataset := jpegs(t, n, 200, 280)

@@ -115,10 +115,10 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// TestExamplesWithTargets: what is trained from the mounts that the programs' docstrings say finds
-// classes of pixels and boxes of objects; how well it does with more images and epochs is in
-// docs/measurements. The comparisons with torchvision run. In a short run, the programs take few
-// images, and only one epoch, which teaches nothing yet.
+// TestExamplesWithTargets: programs trained from the mounts in their docstrings find classes of
+// pixels and boxes of objects; docs/measurements says how well they do with more images and epochs.
+// The comparisons with torchvision run. In a short run, the programs take few images and only one
+// epoch, which teaches nothing yet.
 func TestExamplesWithTargets(t *testing.T) {
 	inStageOfItsOwn(t)
 	mountsOf := func(t *testing.T, program, data string) (mounts []string) {
@@ -135,7 +135,7 @@ func TestExamplesWithTargets(t *testing.T) {
 		metric  string
 		epochs  string
 		atLeast float64
-		modules []string // of torchvision's part
+		modules []string // that the comparison with torchvision needs
 	}{
 		{"segmentation", []string{"--kind", "cityscape", "--targets", "--images", "40", "--format", "jpeg"}, "mean IoU", "40", 0.65, []string{"torchvision", "PIL"}},
 		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.65, []string{"torchvision", "PIL", "pycocotools"}},
@@ -170,7 +170,7 @@ func runExample(t *testing.T, name string, args ...string) string {
 	return runProgram(t, "", []string{"PYTHONPATH=" + modules + ":" + examples, "KERAS_BACKEND=jax", "JAX_PLATFORMS=cpu"}, name, args...)
 }
 
-// figure is the number that a program printed of something.
+// figure returns the number that a program printed for something.
 func figure(t *testing.T, of, out string) float64 {
 	t.Helper()
 	m := regexp.MustCompile(of + ` ([0-9.]+)\n`).FindStringSubmatch(out)

@@ -44,8 +44,8 @@ func mountWithGPU(t testing.TB, c fakecuda.Config, dataset string, flags ...stri
 	return withGPU{mountAs(t, user, dataset, flags...), driver, user.run}
 }
 
-// python runs a program beside the GPU. It has the module as batchfs_cuda, and what NumPy takes
-// for memory of the processor.
+// python runs a program beside the GPU. The program can import the module as batchfs_cuda, and
+// takes the GPU's memory for the processor's.
 func (m withGPU) python(t testing.TB, program string, args ...string) *exec.Cmd {
 	t.Helper()
 	modules := []string{"numpy"}
@@ -98,7 +98,7 @@ print(len(batchfs_cuda._slabs))
 	return said
 }
 
-// onGPU is how many bytes of the GPU's memory are in use.
+// onGPU returns how many bytes of the GPU's memory are in use.
 func (m withGPU) onGPU(t testing.TB) int64 {
 	t.Helper()
 	var d struct {
@@ -151,8 +151,8 @@ func TestCUDAEpochs(t *testing.T) {
 	}
 }
 
-// TestCUDANames: .cuda exists only with a GPU, and can be listed; a GPU that was asked for has to
-// be there.
+// TestCUDANames: .cuda exists only with a GPU, and can be listed; a mount is refused if the GPU
+// that it asks for is missing.
 func TestCUDANames(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{Devices: 2}, photos(t), "--gpu", "1", "--list", "cuda", "--device-memory-limit", "8MiB", "--batch-size", "4")
 	if names := m.run(t, "ls", m.epochDir(0, 0)); !strings.HasPrefix(names, "batch-00000.cuda\n") {
@@ -193,8 +193,8 @@ func TestCUDANames(t *testing.T) {
 	}
 }
 
-// TestCUDAOneOfMany: a mount initializes one GPU of several, makes no context there before a batch
-// is put there, and says which it is, and what ranks on others need.
+// TestCUDAOneOfMany: a mount initializes only one of several GPUs, makes no context there before a
+// batch is put there, and says which GPU it is, and what ranks on other GPUs need.
 func TestCUDAOneOfMany(t *testing.T) {
 	config := fakecuda.Config{Devices: 3, Visible: "2,0,1", Context: 64 << 20}
 	for which, number := range map[string]byte{"auto": '2', "1": '0', "2": '1'} {
@@ -257,7 +257,7 @@ func testCUDAFramework(t *testing.T, program string) {
 	}
 }
 
-// TestCUDAConsumers calls the module with exactly the arguments that frameworks pass, and looks at
+// TestCUDAConsumers calls the module with exactly the arguments that frameworks pass, and checks
 // what they would get.
 func TestCUDAConsumers(t *testing.T) {
 	const program = `
@@ -303,8 +303,8 @@ for named in {"copy": True}, {"dl_device": (1, 0)}, {"dl_device": (2, 1)}:
 	}
 }
 
-// TestCUDARecipes runs the programs of docs/gpu.md, as far as that is possible without one: PyTorch
-// takes the GPU's memory for the processor's, has no streams, and pins nothing.
+// TestCUDARecipes runs the programs of docs/gpu.md without a real GPU: PyTorch takes the GPU's
+// memory for the processor's, has no streams, and pins nothing.
 func TestCUDARecipes(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--size", "32x32", "--resize", "stretch", "--batch-size", "4")
 	training := blockWith(t, "../docs/gpu.md", "```python\n", "batchfs_cuda")

@@ -17,9 +17,9 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// Programs that the check uses where they are installed, each the least that it can be. CuPy here
-// is NumPy, for which the GPU's memory is the processor's; the sanitizer runs some of what it is
-// given, with one of its tools.
+// Small stand-ins for programs that the check uses if they are installed. CuPy is NumPy here, since
+// the GPU's memory is the processor's; the sanitizer runs some of its arguments, with one of its
+// tools.
 const (
 	stubSanitizer = "#!/bin/sh\n[ \"$2\" = memcheck ] || exit 0\nshift 4\nexec \"$@\" -cases 8\n"
 	stubCuPy      = `
@@ -33,7 +33,7 @@ def from_dlpack(x):
 `
 )
 
-// gpuTests checks the GPU, as little as it can, and returns the output.
+// gpuTests runs the smallest check of the GPU, and returns the output.
 func gpuTests(t *testing.T, env []string, flags ...string) (string, error) {
 	t.Helper()
 	folder, err := theFolder()
@@ -54,8 +54,8 @@ var theFolder = sync.OnceValues(func() (string, error) {
 	return folder, err
 })
 
-// aGPU has everything that there can be of a GPU in host memory. It returns the folder that checks
-// it, and the variables of the environment: as little is checked as can be.
+// aGPU sets up everything that a GPU in host memory can have. It returns the folder that checks it,
+// and environment variables for the smallest check.
 func aGPU(t *testing.T) (folder string, env []string) {
 	t.Helper()
 	if testkit.BuildSetting("CGO_ENABLED") == "0" {
@@ -75,7 +75,7 @@ func aGPU(t *testing.T) (folder string, env []string) {
 	return folder, append(env, "CASES=24", "IMAGES=3", "PHOTOS=2", "ROUNDS=1", "REPEAT=2")
 }
 
-// awaitRows complains of what is not among the lines of some output.
+// awaitRows complains about rows that are missing in the lines of some output.
 func awaitRows(t *testing.T, out string, rows ...string) {
 	t.Helper()
 	for _, row := range rows {
@@ -88,8 +88,8 @@ func awaitRows(t *testing.T, out string, rows ...string) {
 	}
 }
 
-// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. It says nothing of any
-// speed, but every row is there in its time, and what must be exact is.
+// TestGPUCheck runs the whole of make gpucheck with a GPU in host memory. This says nothing about
+// speed, but every row ends in its time, and everything that must be exact is.
 func TestGPUCheck(t *testing.T) {
 	folder, env := aGPU(t)
 	tools := scratch(t)
@@ -118,8 +118,8 @@ func TestGPUCheck(t *testing.T) {
 	)
 }
 
-// TestGPUCheckCarried runs it where there is nothing but a shell, a few of the programs that every
-// Debian has, and a driver: no Python, compiler, nor sanitizer; and once without FUSE.
+// TestGPUCheckCarried runs the folder where there is nothing but a shell, a few of the programs
+// that every Debian has, and a driver: no Python, compiler or sanitizer; and once without FUSE.
 func TestGPUCheckCarried(t *testing.T) {
 	folder, env := aGPU(t)
 	env = append(env, "CASES=8", "IMAGES=2", "PHOTOS=2") // the other test checks more
@@ -186,7 +186,8 @@ func TestGPUCheckEnds(t *testing.T) {
 	}
 }
 
-// TestGPUCheckFails: exit status 1 and the reason, where the GPU fails or there is none.
+// TestGPUCheckFails: if the GPU fails or there is none, the exit status is 1, and the reason is
+// printed.
 func TestGPUCheckFails(t *testing.T) {
 	if testkit.BuildSetting("CGO_ENABLED") == "0" {
 		t.Skip("SKIPPED: GPUs need cgo")

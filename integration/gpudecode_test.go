@@ -38,7 +38,7 @@ func mountDecoding(t testing.TB, c fakecuda.Config, dataset string, flags ...str
 	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "exact")...)
 }
 
-// epochsOf is all batches of some epochs; errors count as bytes.
+// epochsOf returns all batches of some epochs; an error takes the place of bytes.
 func epochsOf(t testing.TB, m *mounted, epochs int) (all []string) {
 	t.Helper()
 	for e := range epochs {
@@ -97,8 +97,8 @@ func TestGPUDecodes(t *testing.T) {
 	}
 }
 
-// TestGPUDecodesAlone: a part of a GPU, whose memory no reader can open, decodes for readers of
-// host memory, and so does a GPU where the system cannot export its memory. Without that, a part is
+// TestGPUDecodesAlone: if no reader can open a GPU's memory, because it is a part of a GPU or the
+// system cannot export it, the GPU decodes for readers of host memory. Without decoding, a part is
 // of no use.
 func TestGPUDecodesAlone(t *testing.T) {
 	dataset := jpegs(t, 32, 100, 140)
@@ -132,7 +132,7 @@ func TestGPUDecodesAlone(t *testing.T) {
 }
 
 // TestGPUDecodingFails: when the GPU cannot decode, or is lost while it does, processors decode,
-// and it is said once.
+// and this is logged once.
 func TestGPUDecodingFails(t *testing.T) {
 	flags := []string{"--size", "64x64", "--resize", "stretch", "--jpeg-scaling=off", "--batch-size", "16"}
 	dataset := jpegs(t, 40, 200, 280)

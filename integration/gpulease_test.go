@@ -12,7 +12,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// keeps runs a program that has a batch, prints "ok" after each step, and waits for a line before
+// keeps runs a program that holds a batch, prints "ok" after each step, and waits for a line before
 // the next.
 func (m withGPU) keeps(t *testing.T, program string, args ...string) *partner {
 	t.Helper()
@@ -57,8 +57,8 @@ batch = batchfs_cuda.open(sys.argv[2]); step()
 	eventually(t, "the memory of a killed process is back", func() bool { return m.onGPU(t) == 0 })
 }
 
-// onStreams gives a program a kernel that waits for a gate and then copies a batch, in a language
-// in which fakecuda has kernels, too.
+// onStreams gives a program a kernel that waits for a gate and then copies a batch. It is in a
+// language for which fakecuda has kernels, too.
 const onStreams = `
 import ctypes as C, errno, gc, os, threading, numpy as np
 gate, kernels = threading.Event(), []
@@ -97,8 +97,7 @@ def files():
 `
 
 // TestCUDALeaseWaitsForTheGPU: the memory of batches that a program has dropped is not reused
-// before the GPU has done what it was given by then, on the streams that use them, and is reused
-// after that.
+// before the GPU has finished its work on the streams that use them, and is reused after that.
 func TestCUDALeaseWaitsForTheGPU(t *testing.T) {
 	const program = onStreams + `
 slots, paths, kept = int(sys.argv[2]), sys.argv[3:], []
@@ -145,8 +144,8 @@ assert all((copied == want).all() for want, copied, _ in kept[slots:]), "of many
 	}
 }
 
-// TestCUDALeaseInCaptures: a batch may be dropped while a graph is captured, and is waited for
-// meanwhile, in any mode and by any thread; it is given back when the GPU has done what it had.
+// TestCUDALeaseInCaptures: a batch may be dropped while a graph is captured, in any mode and by any
+// thread, and is waited for meanwhile. It is given back when the GPU has finished its work.
 func TestCUDALeaseInCaptures(t *testing.T) {
 	testkit.Python(t, "numpy")
 	const program = onStreams + `
@@ -194,7 +193,7 @@ assert (copied == want).all()
 	}
 }
 
-// pytorch stands for one that works on device 1, if LOCAL_RANK does not say 0, and on the stream
+// pytorch stands for a PyTorch that works on device 1, unless LOCAL_RANK is 0, and on the stream
 // current.
 const pytorch = `
 import os, types
@@ -204,8 +203,8 @@ torch.cuda = types.SimpleNamespace(is_initialized=lambda: True, current_stream=l
     current_device=lambda: int(os.environ.get("LOCAL_RANK") != "0"))
 `
 
-// TestCUDALeaseOfPyTorch: the stream that is PyTorch's when a batch is dropped is waited for, even
-// if it was another one's when the batch was taken.
+// TestCUDALeaseOfPyTorch: the stream that is current in PyTorch when a batch is dropped is waited
+// for, even if another one was current when the batch was taken.
 func TestCUDALeaseOfPyTorch(t *testing.T) {
 	testkit.Python(t, "numpy")
 	const program = onStreams + pytorch + `
@@ -233,8 +232,8 @@ assert (copied == want).all()
 	}
 }
 
-// TestCUDARanks: a rank of torchrun that works on another GPU than the mount's is told, before it
-// has anything on that one. Other processes may use several GPUs.
+// TestCUDARanks: a rank of torchrun that works on another GPU than the mount's gets an error,
+// before it has anything on the mount's. Other processes may use several GPUs.
 func TestCUDARanks(t *testing.T) {
 	const program = pytorch + `
 try:
@@ -257,8 +256,8 @@ except RuntimeError as e:
 	}
 }
 
-// TestCUDALeaseEnds: a fork gives back what it has without the GPU, an error of the driver's ends a
-// wait, and a program ends whatever the GPU does.
+// TestCUDALeaseEnds: a forked process gives its batches back without the GPU, an error of the
+// driver ends a wait, and a program ends whatever the GPU does.
 func TestCUDALeaseEnds(t *testing.T) {
 	testkit.Python(t, "numpy")
 	const forks = `

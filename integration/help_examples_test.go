@@ -14,10 +14,10 @@ import (
 )
 
 // TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory
-// with what they speak of: generated datasets, empty directories for mounts, and a mount for the
-// commands that look at one. s3:// is a store on this machine. Everything is run, but not at its
-// real size: no dataset is as large as ImageNet, what is measured is measured for a moment, and the
-// parts of an array job run one after another on one machine.
+// with everything they mention: generated datasets, empty directories for mounts, and a mount for
+// the commands that look at one. s3:// is a store on this machine. Everything is run, but on a
+// smaller scale: no dataset is as large as ImageNet, measurements take only a moment, and the parts
+// of an array job run one after another on one machine.
 func TestExamplesOfHelp(t *testing.T) {
 	inStageOfItsOwn(t)
 	skipWithoutFUSE(t)
@@ -35,7 +35,7 @@ func TestExamplesOfHelp(t *testing.T) {
 	t.Run("batchfs", func(t *testing.T) { runExamples(t, helpOf(t), "batchfs", photos) })
 }
 
-// runExamples runs those of a command, whose datasets are copies of photos.
+// runExamples runs the examples of a command. Their datasets are copies of photos.
 func runExamples(t *testing.T, help, name, photos string) {
 	script := strings.ReplaceAll("\n"+between(t, help, "\nExamples:\n\n", "\n\n"), "\n    ", "\n")
 	if !strings.Contains(script, "\nbatchfs ") && !strings.Contains(script, "(batchfs ") {
@@ -81,7 +81,7 @@ func runExamples(t *testing.T, help, name, photos string) {
 		"batchfs bench", "batchfs bench --rounds 1", "--images 1000", "--images 50", "--images 100", "--images 12").Replace(script))
 }
 
-// helpOf is what a command prints with --help.
+// helpOf returns what a command prints with --help.
 func helpOf(t *testing.T, command ...string) string {
 	t.Helper()
 	out, err := exec.Command(suite.binary, append(command, "--help")...).Output()

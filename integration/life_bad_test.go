@@ -17,8 +17,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A spoilt dataset has 16 images in two classes, each of one gray value that is ten times
-// its index. Some of the files are not images.
+// A spoilt dataset has 16 images in two classes. Each has one gray value, ten times its index. Some
+// of the files are not images.
 type spoilt struct {
 	dir string
 	bad map[int]string // index -> a word of the reason

@@ -98,7 +98,7 @@ func (o outcome) ended(t testing.TB, status int) {
 }
 
 // runProgram runs a program that finds batchfs and its Python package, and returns its output. dir
-// is its working directory; "": that of the tests.
+// is its working directory; "": the tests' own.
 func runProgram(t testing.TB, dir string, env []string, name string, args ...string) string {
 	t.Helper()
 	modules, err := filepath.Abs("../python")

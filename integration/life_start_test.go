@@ -226,9 +226,10 @@ func TestOddPaths(t *testing.T) {
 	d.gone(t)
 }
 
-// TestMountSaysWhatIsOdd: a mount says, in one line each, what the dataset is, and warns of epochs
-// without batches, and of memory that is short: the highest limit is refused for more than there
-// is, and what it names works, but a machine never has all of its memory free.
+// TestMountSaysWhatIsOdd: a mount says, in one line each, what the dataset is, and warns about
+// epochs without batches, and about a lack of memory. A limit above the machine's memory is
+// refused. The limit that the message names works, but with a warning, since a machine never has
+// all of its memory free.
 func TestMountSaysWhatIsOdd(t *testing.T) {
 	data := tiles(t, 3, 8)
 	writeFile(t, filepath.Join(data, "notes.txt"), nil)

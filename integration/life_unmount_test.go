@@ -45,10 +45,10 @@ func TestSignalsUnmount(t *testing.T) {
 	}
 }
 
-// TestBusyMount: after the first signal, whichever it is, a mount in use serves everything, new
-// opens too, until its last user has gone, and says so once, in an ordinary line. The second
-// detaches it, and its users go on: with passthrough without the daemon; with direct, the daemon
-// serves what is open until it is closed, or until a third signal.
+// TestBusyMount: after the first signal, whichever it is, a mount in use serves everything, even
+// new opens, until its last user has gone, and says so once, in an ordinary line. The second signal
+// detaches it. Its users can continue: with passthrough without the daemon; with direct, the daemon
+// serves open files until they are closed, or until a third signal.
 func TestBusyMount(t *testing.T) {
 	const side = 128
 	dataset := tiles(t, 16, side)

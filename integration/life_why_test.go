@@ -13,7 +13,8 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// statuses are the status and the reason of each slot, as a batch's document says, and its size.
+// statuses returns the status and the reason of each slot, as in a batch's document, and the
+// document's size.
 func (m *mounted) statuses(t testing.TB, batch int) (slots []string, size int64) {
 	t.Helper()
 	path := m.path(0, 0, batch, layout.JSON)
@@ -35,8 +36,8 @@ func (m *mounted) statuses(t testing.TB, batch int) (slots []string, size int64)
 	return slots, info.Size()
 }
 
-// TestBadFilesInDocuments: a batch's document says what is known to be bad when it is opened,
-// whatever the kernel has cached of it, in as many bytes as before.
+// TestBadFilesInDocuments: a batch's document lists the files that are known to be bad when it is
+// opened, whatever the kernel has cached of it, and its size stays the same.
 func TestBadFilesInDocuments(t *testing.T) {
 	eachReadPath(t, func(t *testing.T, path string) {
 		s := spoiltImages(t)

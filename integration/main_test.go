@@ -37,7 +37,7 @@ func prepareSuite(dir string) (err error) {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return err
 	}
-	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // by make test, once for several runs
+	if built := os.Getenv("BATCHFS_BINARY"); built != "" { // make test builds it once for several runs
 		err = copyFile(suite.binary, built, 0o755)
 	} else {
 		err = testkit.Build("../scripts/build.sh", suite.binary)
@@ -66,7 +66,7 @@ func copyFile(to, from string, mode os.FileMode) error {
 	return errors.Join(err, out.Close())
 }
 
-// check ends a test that cannot go on.
+// check ends a test that cannot continue.
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {

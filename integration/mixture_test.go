@@ -14,8 +14,8 @@ import (
 )
 
 // TestMixtureIsItsFolder: a list of a folder here, a tar in a bucket and a folder in another, each
-// with some of the classes of one folder, is the same batches as that folder; and the other
-// commands take the list, too.
+// with some of the classes of one folder, makes the same batches as that folder. The other commands
+// take the list, too.
 func TestMixtureIsItsFolder(t *testing.T) {
 	images := mixedImages(t)
 	ds, err := dataset.Open(t.Context(), images, dataset.Options{Prober: sample.Probe})

@@ -68,7 +68,7 @@ func startMount(user account, dir, dataset string, flags ...string) (*mounted, e
 	return m, nil
 }
 
-// mountOf is a mount in the namespace of a process that is no daemon of the tests.
+// mountOf is a mount in the namespace of a process that is not a daemon of the tests.
 func mountOf(p *os.Process, dir string, user account) *mounted {
 	d := &testkit.Daemon{Process: &daemon.Process{Cmd: &exec.Cmd{Process: p}}}
 	return &mounted{Daemon: d, dir: dir, user: user}
@@ -200,7 +200,7 @@ func (m *mounted) rss(t testing.TB) int64 {
 	return n
 }
 
-// leaked lists the descriptors that a mount at rest has not.
+// leaked lists descriptors that a mount at rest should not have.
 func (m *mounted) leaked() ([]string, error) {
 	but := []string{"/memfd:"} // of the GPU in host memory
 	if m.sockets {

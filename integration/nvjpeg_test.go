@@ -34,7 +34,7 @@ func mountNVJPEG(t testing.TB, c fakecuda.Config, dataset string, flags ...strin
 	return mountWithGPU(t, c, dataset, append(flags, "--gpu-decode", "nvjpeg")...)
 }
 
-// named is what dataset.json says of the decoder.
+// named returns what dataset.json says about the decoder.
 func named(t testing.TB, m *mounted) (decoder, fingerprint string) {
 	t.Helper()
 	var d struct{ Decoder, Fingerprint string }
@@ -42,8 +42,8 @@ func named(t testing.TB, m *mounted) (decoder, fingerprint string) {
 	return d.Decoder, d.Fingerprint
 }
 
-// TestNVJPEG: the bytes are the same in every form, with any number of workers, and where some
-// files are damaged; they are nvJPEG's own, and named after it.
+// TestNVJPEG: the bytes are the same in every form, with any number of workers, and if some files
+// are damaged; they are nvJPEG's own, and the fingerprint says so.
 func TestNVJPEG(t *testing.T) {
 	dataset := jpegs(t, 40, 200, 280)
 	for _, i := range []string{"003", "017"} {
@@ -94,7 +94,7 @@ func TestNVJPEG(t *testing.T) {
 	}
 }
 
-// TestNVJPEGRefused: a mount that is to use nvJPEG has it, or is refused.
+// TestNVJPEGRefused: a mount that should use nvJPEG is refused if nvJPEG is missing or does not work.
 func TestNVJPEGRefused(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4")
 	variables := m.driver.Env(fakecuda.Config{})

@@ -26,16 +26,16 @@ func runPackageTests(t *testing.T, python, path, modules string) {
 	}
 }
 
-// TestPythonPackage: epochs, shards, ranks, resuming, workers of a DataLoader, dtypes and errors,
-// as python/test_batchfs.py has them.
+// TestPythonPackage runs python/test_batchfs.py: epochs, shards, ranks, resuming, workers of a
+// DataLoader, dtypes and errors.
 func TestPythonPackage(t *testing.T) {
 	modules, err := filepath.Abs("../python")
 	check(t, err)
 	runPackageTests(t, testkit.Python(t, "numpy", "torch"), filepath.Dir(suite.binary), modules)
 }
 
-// TestWheel: what `make wheel` builds needs no glibc after 2.17, and passes the same tests where
-// nothing but it and NumPy is installed.
+// TestWheel: the wheel that `make wheel` builds needs no glibc after 2.17, and passes the same
+// tests where only the wheel and NumPy are installed.
 func TestWheel(t *testing.T) {
 	inStageOfItsOwn(t)
 	python := testkit.Python(t, "numpy", "ensurepip")
@@ -55,7 +55,7 @@ func TestWheel(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	inside := filepath.Join(env, "bin", "python3")
-	const pip = "../bin/wheel/bin/python3" // of what wheel.sh needs, as another pip takes seconds to make
+	const pip = "../bin/wheel/bin/python3" // this has all that wheel.sh needs; making another environment takes seconds
 	if out, err := exec.Command(pip, "-m", "pip", "--python", inside, "install", "--no-index", "--no-deps", wheels[0]).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -69,8 +69,8 @@ func TestWheel(t *testing.T) {
 	runPackageTests(t, inside, "/nowhere", modules)
 }
 
-// inStageOfItsOwn skips a test that runs without the race detector, which is no matter of the
-// programs that it runs and would make it take long.
+// inStageOfItsOwn skips a test in runs with the race detector, which does not see into the programs
+// that the test runs and would make it take long.
 func inStageOfItsOwn(t *testing.T) {
 	t.Helper()
 	if testkit.RaceDetector() {
@@ -78,7 +78,7 @@ func inStageOfItsOwn(t *testing.T) {
 	}
 }
 
-// newestOf is the later of two versions, as `sort -V` has it.
+// newestOf returns the later of two versions, in the order of `sort -V`.
 func newestOf(a, b string) string {
 	cmd := exec.Command("sort", "-V")
 	cmd.Stdin = strings.NewReader(a + "\n" + b + "\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 )
 
-// packedDataset converts a dataset, and returns the result with what was said about it.
+// packedDataset converts a dataset, and returns the result and the command's summary.
 func packedDataset(t *testing.T, original string, flags ...string) (out string, done packedDone) {
 	t.Helper()
 	out = filepath.Join(scratch(t), "converted")
@@ -29,8 +29,8 @@ type packedDone struct {
 	Unreadable                       []any
 }
 
-// TestPackedDataset: a dataset whose images are packed gives the bytes of the original, whatever is
-// made of the images, as files and in a tar.
+// TestPackedDataset: a dataset whose images are packed gives the same bytes as the original, under
+// all settings, as files and in a tar.
 func TestPackedDataset(t *testing.T) {
 	original := mixedImages(t)
 	out, done := packedDataset(t, original, "--packed-ratio", "1")
@@ -61,8 +61,8 @@ func TestPackedDataset(t *testing.T) {
 	}
 }
 
-// TestUnpackDataset: what convert packed, unpack makes again, the same files but for PNG, which has
-// the same pixels; also between pipes.
+// TestUnpackDataset: unpack restores the files that convert packed, byte for byte except PNG, which
+// has the same pixels; also through pipes.
 func TestUnpackDataset(t *testing.T) {
 	original := mixedImages(t)
 	out, done := packedDataset(t, original, "--packed-ratio", "1")

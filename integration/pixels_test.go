@@ -34,8 +34,8 @@ func (w way) flags() []string {
 	return []string{"--read-path", w.path, "--workers", w.workers, "--prefetch-queue-depth", w.depth}
 }
 
-// drawnByPillow makes two epochs of a mount anew, from its flags, the files and what .json says of
-// each slot: MOUNT DATASET LEVELS FLAG=VALUE... LEVELS is how far a pixel may be from Pillow's. It
+// drawnByPillow makes two epochs of a mount again, from its flags, the files and the slots in
+// .json: MOUNT DATASET LEVELS FLAG=VALUE... LEVELS is how far a pixel may be from Pillow's. It
 // prints how many samples were shown, and in which states.
 const drawnByPillow = `
 import json, sys
@@ -109,10 +109,10 @@ assert mode != "random-resized-crop" or sum(len(w) > 1 for w in windows.values()
 print(len(windows), *sorted(states))
 `
 
-// TestPixels: what a batch shows are the files as its flags and its .json say, as Pillow draws
-// them, in every mode of --resize, every dtype, color and layout, also where bad files are replaced
-// or zeroed, and in whatever way batches are made and read. Packages resample and engine have tests
-// of which windows and flips are chosen.
+// TestPixels: batches show the files as Pillow draws them by the mount's flags and its .json, in
+// every mode of --resize, every dtype, color and layout, even if bad files are replaced or zeroed,
+// and however batches are made and read. Packages resample and engine test which windows and flips
+// are chosen.
 func TestPixels(t *testing.T) {
 	python := testkit.Python(t, "numpy", "PIL")
 	torn := filepath.Join(scratch(t), "torn") // the album in two classes, with some files cut off

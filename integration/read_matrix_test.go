@@ -33,8 +33,8 @@ func overReadPaths(t *testing.T, test func(t *testing.T, user account, readPath 
 	}
 }
 
-// toolSettings are what common programs read under. What the order of samples is does not
-// concern them; TestReadForms has both.
+// toolSettings are the settings of mounts that common programs read. The order of samples does not
+// matter to these programs; TestReadForms tests both orders.
 var toolSettings = settings{batch: 8, shards: 3, shuffle: true, seed: 11}
 
 // TestReadFileSystem runs the standard library's file system test on a shard. It reads
@@ -128,7 +128,7 @@ func (r *toolReader) sizesComeFirst(t *testing.T) {
 	}
 }
 
-// expect computes what the batches are to be.
+// expect computes what the batches should be.
 func (r *toolReader) expect(t *testing.T) {
 	for b := range r.files {
 		pixels := r.o.batch(t, toolShard, toolEpoch, b).pixels

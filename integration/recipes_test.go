@@ -33,7 +33,7 @@ func TestRecipes(t *testing.T) {
 	}
 }
 
-// blockWith is the first block that has a word.
+// blockWith returns the first block that contains a word.
 func blockWith(t *testing.T, path, fence, word string) string {
 	t.Helper()
 	for text := range strings.SplitSeq(string(mustRead(t, path)), "\n"+fence) {
@@ -45,7 +45,7 @@ func blockWith(t *testing.T, path, fence, word string) string {
 	return ""
 }
 
-// block is the first block of a document that is fenced like this.
+// block returns the first block of a document with this fence.
 func block(t *testing.T, path, fence string) string {
 	t.Helper()
 	_, after, ok := strings.Cut(string(mustRead(t, path)), "\n"+fence)

@@ -37,8 +37,8 @@ func objectStore(t testing.TB, dir string) (*fakestore.Server, []string) {
 	return s, []string{"--endpoint", server.URL, "--anonymous"}
 }
 
-// allBatches are the sums of every batch's pixels, labels and targets, as far as they are listed,
-// in the first two epochs, by path.
+// allBatches returns checksums of every batch's pixels, labels and targets, if they are listed, in
+// the first two epochs, by path.
 func allBatches(t testing.TB, m *mounted, shards int) map[string]string {
 	t.Helper()
 	sums := map[string]string{}
@@ -129,7 +129,7 @@ func asParquet(options ...parquet.WriterOption) packer {
 	}
 }
 
-// TestSameBatchesFromAnywhere: the same samples in the same order are the same batches, whether
+// TestSameBatchesFromAnywhere: the same samples in the same order make the same batches, whether
 // they are files, members of an archive, or in an object store.
 func TestSameBatchesFromAnywhere(t *testing.T) {
 	images := mixedImages(t)
@@ -226,7 +226,7 @@ func (s *faultyStore) mount(t *testing.T, flags ...string) *mounted {
 	return m
 }
 
-// before answers a request, or has the store answer it.
+// before answers a request, or lets the store answer it.
 func (s *faultyStore) before(w http.ResponseWriter, r *http.Request) bool {
 	kind := s.fault.Load().(string)
 	if kind == "sometimes" { // two of three
@@ -335,8 +335,8 @@ func TestStoreFaults(t *testing.T) {
 	}
 }
 
-// TestStoreOutages: opens wait for a store that is away, whatever it answers then, and a store that
-// allows only some requests a second is sent those. Nobody gets an error, and the bytes are right.
+// TestStoreOutages: opens wait for a store that is away, however it fails, and a store that limits
+// requests per second gets no more than it allows. Nobody gets an error, and the bytes are right.
 func TestStoreOutages(t *testing.T) {
 	s := newFaultyStore(t, 40*tileBatch)
 	s.fault.Store("quota") // from the first request of the first mount on

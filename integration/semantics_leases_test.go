@@ -43,8 +43,8 @@ func partNoLeases(args []string) error {
 	return unix.Exec(path, args, unix.Environ())
 }
 
-// TestWithoutLeases: where the kernel grants no leases, batches have the same bytes, and the log,
-// the statistics and doctor say why they are slower.
+// TestWithoutLeases: if the kernel grants no leases, batches have the same bytes, and the log, the
+// statistics and doctor say why they are slower.
 func TestWithoutLeases(t *testing.T) {
 	const side = 64
 	skipWithoutPassthrough(t)

@@ -202,7 +202,7 @@ func TestKernelRefusesMemory(t *testing.T) {
 		expectPaddedTiles(t, m, 0, batch, side, canvas)
 	}
 	var held []*partner
-	// An open that never came back would be seen by the other process's silence.
+	// If an open never came back, the other process would be silent.
 	hold := func(epoch, batch int, form layout.Form) (answer string) {
 		p := m.partner(t, opener, m.path(0, epoch, batch, form))
 		if answer = p.line(t); strings.HasPrefix(answer, "open") {
@@ -214,7 +214,7 @@ func TestKernelRefusesMemory(t *testing.T) {
 		t.Fatal(answer)
 	}
 	before := m.limit(t, unix.RLIMIT_AS, m.addressSpace(t)+size*3/4)
-	answer := "" // once there is nothing left that was read before and is held by nobody
+	answer := "" // the open succeeds once nothing is left that was read before and that nobody holds
 	for i := 1; answer != "ENOMEM" && i < 9; i++ {
 		answer = hold(1+i/batches, i%batches, layout.NHWCForm)
 	}

@@ -67,8 +67,8 @@ func TestStorageHangsForOneShard(t *testing.T) {
 	}
 }
 
-// TestOrderThatIsNotKnown: where the order of samples would follow from a file that could not be
-// read, as raw samples have an order of their own, nothing is mounted.
+// TestOrderThatIsNotKnown: nothing is mounted if the order of samples would depend on a file that
+// could not be read. Raw samples, for example, have an order of their own.
 func TestOrderThatIsNotKnown(t *testing.T) {
 	s := newStorage(t)
 	s.fail(t, 5)
