@@ -37,7 +37,7 @@ func entryFlags(f *flagSet, rule *decode.EntryRule) {
 
 // verifyReadsFlag says what is checked when a sample is read.
 func verifyReadsFlag(f *flagSet, unchecked, entries *bool) {
-	f.add("verify-reads", "checksums", "compare what is read with `off|checksums|all`: nothing; the checksums that zips and TFRecords have of it; "+
+	f.add("verify-reads", "checksums", "compare what is read with `off|checksums|all`: nothing; the checksums in zips and TFRecords; "+
 		"those, and the file that its entry points were made from", func(text string) string {
 		if *unchecked, *entries = text == "off", text == "all"; !slices.Contains([]string{"off", "checksums", "all"}, text) {
 			return "off, checksums or all"

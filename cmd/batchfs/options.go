@@ -94,7 +94,7 @@ func pixelFlags(f *flagSet, o *engine.Options) {
 		named(&o.Layout)).everyday()
 	f.derived("mean", "0", "subtract `R,G,B` from the 8-bit values",
 		perChannel(&o.Normalize.Mean)).value = ifSet(&o.Normalize.Mean)
-	f.derived("std", "1", "and divide what is left by `R,G,B`",
+	f.derived("std", "1", "divide by `R,G,B`, after --mean is subtracted",
 		perChannel(&o.Normalize.Std)).value = ifSet(&o.Normalize.Std)
 	f.add("crop-area", "0.08,1", "random-resized-crop shows `MIN,MAX` of an image's area", interval(&o.Transform.CropArea, 1))
 	f.add("crop-ratio", "3/4,4/3", "and a window whose width/height is `MIN,MAX`", interval(&o.Transform.CropRatio, math.MaxFloat64))

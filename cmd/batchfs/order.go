@@ -30,8 +30,8 @@ func orderFlags(f *flagSet, o *shard.Config) {
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",
 		pick(&o.Partition, "ranges|elastic", shard.Ranges, shard.Elastic))
-	f.derived("global-batch", "none", "with elastic, which needs it, a step has `B` samples in all", number(&global, 1, shard.MaxBatchSize))
-	f.derived("world-size", "none", "with elastic, which needs it, `K` ranks divide a step, each with a shard", number(&o.Shards, 1, math.MaxInt32))
+	f.derived("global-batch", "none", "a step of all ranks has `B` samples; elastic needs it", number(&global, 1, shard.MaxBatchSize))
+	f.derived("world-size", "none", "`K` ranks divide a step, each with a shard; elastic needs it", number(&o.Shards, 1, math.MaxInt32))
 	f.add("placement", "position", "`position|local`: ranks get a step's samples in order, or every node those that it owns first",
 		pick(&local, "position|local", false, true))
 	f.derived("nodes", "one for each rank", "with local, `N` nodes have equally many ranks each", number(&o.Nodes, 1, math.MaxInt32))

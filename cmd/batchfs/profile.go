@@ -32,7 +32,7 @@ func profileCommand(c *console) *cli.Command {
 		profiledFlags(c, f, &o, &source, &gpu)
 		datasetFlags(f, &source)
 		f.group = ""
-		f.add("formats", "packed,raw", "what images may become, beside staying as they are: `packed|raw`, or both, with a comma", formats(&o.Forms))
+		f.add("formats", "packed,raw", "what images may be converted to: `packed|raw`, or both, with a comma", formats(&o.Forms))
 		rawFlags(f, &o.Raw)
 		f.derived("images", "256, fewer if large", "measure with at most `N` images of the dataset", number(&o.Images, 1, maxCount))
 		f.derived("samples", "not known", "if DATASET is a part of a larger one, profile for all `N` images of that", number(&o.Samples, 1, math.MaxInt32))

@@ -22,7 +22,7 @@ import (
 // annotationFlags say where annotations are. They decide which images are samples.
 func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
 	f.group = aboutTargets
-	f.derived("targets", "none", "`KIND,...` of what images have besides labels: masks, boxes, keypoints, text, arrays; images without an annotation file or entry are left out",
+	f.derived("targets", "none", "`KIND,...` of annotations besides labels: masks, boxes, keypoints, text, arrays; images without an annotation file or entry are left out",
 		value(&o.Kinds, "a list of masks, boxes, keypoints, text and arrays", annotation.ParseKinds)).everyday()
 	f.derived("annotations", "where the layout of DATASET has them", "take annotations from `FILE,...`: a .json file of COCO, a folder with a file for each image, "+
 		"those files as a pattern such as 'masks/*_mask.png', or a .txt file that lists the samples",
