@@ -30,12 +30,12 @@ test:
 	@scripts/deps.sh build
 	@scripts/test.sh test
 
-# All that there is: race detector, sanitizers, fuzzing. Installs 1.6 GB; FUZZTIME=5m fuzzes each target for longer.
+# Everything: race detector, sanitizers, fuzzing. Installs 1.6 GB; FUZZTIME=5m fuzzes each target for longer.
 nightly:
 	@scripts/deps.sh build
 	@scripts/test.sh nightly
 
-# Which small changes of a package its own tests notice, as bin/mutants.txt: PACKAGE=./shard MUTANTS='-n 200 -all'.
+# Finds out which small changes of a package its own tests notice, in bin/mutants.txt: PACKAGE=./shard MUTANTS='-n 200 -all'.
 mutants:
 	@scripts/deps.sh build
 	@mkdir -p bin

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Checks a GPU, and measures on it: run [PART...]
 #
-# Each part ends within ten minutes. 1: what mounts nothing. 2: what mounts, as root. 3: NVIDIA's sanitizer, where it is
-# installed. Without any, all of them, one after the other. What the machine lacks is skipped, and said. Exit
+# Each part ends within ten minutes. 1: checks without a mount. 2: checks with mounts, as root. 3: NVIDIA's sanitizer, where it is
+# installed. Without any, all of them, one after the other. Parts that need something missing are skipped, with a message. Exit
 # status 1: bytes differ, a mount did not recover, or something could not be measured in its time.
 #
 # PYTHON is the interpreter that may have PyTorch, CuPy or JAX. CASES, IMAGES, PHOTOS, ROUNDS and REPEAT change how much is

@@ -6,11 +6,11 @@
 # has_compiler: whether there is a C compiler.
 has_compiler() { command -v "$CC" >/dev/null 2>&1; }
 
-# The compiler with the sanitizer of uninitialized memory, which gcc does not have.
+# The compiler with the sanitizer for uninitialized memory, which gcc does not have.
 MSAN_CC=clang-19
 msan_packages='clang-19 libclang-rt-19-dev' # 320 MB
 
-# The same one compiles the GPU's kernels: others write other PTX.
+# The same compiler compiles the GPU's kernels: others write other PTX.
 # shellcheck disable=SC2034 # for ptx.sh
 PTX_CC=clang-19
 

@@ -4,12 +4,12 @@
         for images, labels, ids, valid in batchfs.Batches(train):   # one epoch, in mapped memory
             ...
 
-The last batch of an epoch may repeat a sample to be full: `valid` is false there. What counts samples has to leave them out:
+The last batch of an epoch may repeat a sample to be full: `valid` is false there. Code that counts samples has to leave these slots out:
 
     for images, labels, ids, valid in batchfs.Batches(val, padding=False):
         ...
 
-The files of a mount need no package. This one saves the lines around them: which shard, which epoch, where to resume, and why a batch failed.
+The files of a mount need no package. This one handles the rest: which shard, which epoch, where to resume, and why a batch failed.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Batch(typing.NamedTuple):
 
 @functools.cache
 def _with_targets(fields: tuple[str, ...]) -> typing.Any:
-    """The type of the batches of a mount with targets: a Batch with more fields. One whose name Python cannot have, or has already, is called _ and its place."""
+    """The type of the batches of a mount with targets: a Batch with more fields. A field whose name is invalid in Python, or used already, is called _ and its place."""
     kind = collections.namedtuple("Batch", Batch._fields + fields, rename=True, module=__name__)  # type: ignore[misc]
     kind.__reduce__ = lambda self: (_remade, (fields, tuple(self)))  # type: ignore[method-assign]
     return kind
@@ -56,10 +56,10 @@ def _remade(fields: tuple[str, ...], values: tuple[typing.Any, ...]) -> typing.A
 
 class mount:
     """A mount that lasts until close(), the end of the `with` block, or until neither this object nor one of its Batches is used any
-    more; at the latest until the process that made it ends, however it does. Then it lives on only for those who still read from it.
+    more; at the latest until the process that made it ends, however it does. After that, it lives on only for processes that still read from it.
     Flags are those of `batchfs mount`: mount(d, batch_size=64, pad_last_batch=False, size=(224, 224)). Without a path, it is in a
     temporary directory. Mounting again at a path where this process has a mount ends that first.
-    What the command has to say goes to standard error; if it fails, it is the text of a RuntimeError."""
+    The command's messages go to standard error; if it fails, it is the text of a RuntimeError."""
 
     def __init__(self, dataset: str | os.PathLike[str], path: str | os.PathLike[str] | None = None, **flags: typing.Any) -> None:
         options = [f"--{k.replace('_', '-')}={_value(v, 'x' if k == 'size' else ',')}" for k, v in flags.items() if v is not None]
@@ -302,7 +302,7 @@ class Batches:
         return self.transform(batch) if self.transform else batch
 
     def prefetch(self, epoch: int, i: int) -> bool:
-        """Has a batch made, if there is room, and returns at once: whether it is there already. Loops need not call it: what comes next
+        """Has a batch made, if there is room, and returns at once whether it is made already. Loops need not call it: what comes next
         in order is made ahead anyway. It is for batches that are read at random, several of which are made at the same time then."""
         name = self._name(*self._place(epoch, i)) + "npy"
         try:
@@ -351,7 +351,7 @@ class Batches:
             raise OSError(e.errno, "; ".join(why[k] for k in ("reason", "hint") if k in why), name + form) from None
 
     def _check(self, e: OSError) -> None:
-        """Raises Unmounted if that is why there was an error."""
+        """Raises Unmounted if that is the cause of an error."""
         if e.errno == errno.ENOENT:
             try:
                 with open(os.path.join(self.path, "dataset.json")):
@@ -400,7 +400,7 @@ class Batches:
             self._shared[_NEXT] = began[0] + 1, 0
 
     def _begin(self, worker: typing.Any) -> tuple[int, ...]:
-        """Where a loop of a DataLoader's workers begins. The first of them that comes decides for all."""
+        """Where a loop of a DataLoader's workers begins. The first worker to come decides for all."""
         self._loops += 1
         loop, process = [worker.seed - worker.id, self._loops], (multiprocessing.current_process()._identity or (0,))[-1] - worker.id
         try:
@@ -441,7 +441,7 @@ class Batches:
         return int(self._shared[0])
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes the next loop read this epoch. It changes nothing where that is the case already, such as after load_state_dict."""
+        """Makes the next loop read this epoch. This changes nothing if it would read that epoch anyway, such as after load_state_dict."""
         if epoch < 0:
             raise ValueError(f"epochs are numbered from 0: there is no epoch {epoch}")
         if epoch != self.epoch:
@@ -452,7 +452,7 @@ class Batches:
         self._shared[:] = [*at, *[0] * (len(self._shared) - 2)]
 
     def state_dict(self, epoch: int | None = None, batch: int | None = None) -> dict[str, typing.Any]:
-        """Where to go on: after the last batch that a loop was given, or at the given one. A DataLoader reads ahead of the loop, so
+        """Where to continue: after the last batch that a loop was given, or at the given one. A DataLoader reads ahead of the loop, so
         with its workers, or with `keys`, say how many batches of which epoch were used. It is the same in all processes of a job."""
         if epoch is None and (self.style == "map" or any(self._shared[_LOOP])):
             raise RuntimeError("the workers of a DataLoader read ahead: say which batch is next, as state_dict(epoch, batch)")
@@ -461,7 +461,7 @@ class Batches:
         return {"epoch": at[0], "batch": at[1], "fingerprint": self.fingerprint}
 
     def load_state_dict(self, state: typing.Mapping[str, typing.Any]) -> None:
-        """Makes the next loop go on there. A mount with another dataset or other settings is refused; with --partition elastic, the world
+        """Makes the next loop continue there. A mount with another dataset or other settings is refused; with --partition elastic, the world
         size may be another."""
         missing = [key for key in ("epoch", "batch", "fingerprint") if key not in state]
         if missing:
