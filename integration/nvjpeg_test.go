@@ -94,7 +94,8 @@ func TestNVJPEG(t *testing.T) {
 	}
 }
 
-// TestNVJPEGRefused: a mount that should use nvJPEG is refused if nvJPEG is missing or does not work.
+// TestNVJPEGRefused: a mount that should use nvJPEG is refused if nvJPEG is missing or does not
+// work.
 func TestNVJPEGRefused(t *testing.T) {
 	m := mountWithGPU(t, fakecuda.Config{}, photos(t), "--batch-size", "4")
 	variables := m.driver.Env(fakecuda.Config{})
