@@ -88,3 +88,36 @@ func TestOpenBesideEviction(t *testing.T) {
 		tier.Close()
 	}
 }
+
+// TestNoRoomForOneIsRoomForAnother: an extent that does not fit keeps out none that does, even
+// while both ask.
+func TestNoRoomForOneIsRoomForAnother(t *testing.T) {
+	const limit = 1000
+	r, err := openRoom(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	done := make(chan struct{})
+	defer close(done)
+	asking.Go(func() {
+		for {
+			select {
+			case <-done:
+				return
+			default:
+				if r.take(limit+1, limit) {
+					t.Error("there is room beyond the limit")
+				}
+			}
+		}
+	})
+	for range 200_000 {
+		if !r.take(1, limit) {
+			t.Fatal("there is no room, though nothing is taken")
+		}
+		r.give(1)
+	}
+}

@@ -78,13 +78,19 @@ func (r *room) open(alone bool) error {
 // close ends the use of the directory. The page stays, for reads that a disk answers later.
 func (r *room) close() { r.lock.Close() }
 
-// add changes the bytes that extents take, and returns them.
-func (r *room) add(n int64) int64 {
+// count is how many bytes extents take. The mapping must be kept alive while it is used.
+func (r *room) count() *atomic.Int64 { return (*atomic.Int64)(unsafe.Pointer(&r.page[0])) }
+
+// add changes the bytes that extents take.
+func (r *room) add(n int64) {
 	defer runtime.KeepAlive(r)
-	return (*atomic.Int64)(unsafe.Pointer(&r.page[0])).Add(n)
+	r.count().Add(n)
 }
 
-func (r *room) used() int64 { return r.add(0) }
+func (r *room) used() int64 {
+	defer runtime.KeepAlive(r)
+	return r.count().Load()
+}
 
 // most is the default limit: other users need some of the disk, too.
 func (r *room) most() (int64, error) {
@@ -97,13 +103,19 @@ func (r *room) most() (int64, error) {
 
 func (r *room) give(n int64) { r.add(-n) }
 
-// take reports whether there is room for n bytes more.
+// take takes n bytes if there is room for them, and reports whether there was. What does not fit is
+// never counted, or it would keep out another extent that fits.
 func (r *room) take(n, limit int64) bool {
-	if r.add(n) <= limit {
-		return true
+	defer runtime.KeepAlive(r)
+	for used := r.count(); ; {
+		before := used.Load()
+		if before+n > limit {
+			return false
+		}
+		if used.CompareAndSwap(before, before+n) {
+			return true
+		}
 	}
-	r.give(n)
-	return false
 }
 
 // makeRoom is take, but makes other extents give way if necessary. more removes one; false: there
