@@ -44,8 +44,8 @@ func indexCommand(c *console) *cli.Command {
 			return checkIndexFlags(&o, rule, find.Kinds != (annotation.Kinds{}))
 		})
 		return c.withDataset(f, &o, &find, func(ctx context.Context, a *annotation.Dataset) (_ printable, err error) {
-			if err := join(ctx, a, false); err != nil { // masks are not looked for
-				return nil, err
+			if err := a.Join(ctx, false); err != nil { // masks are not looked for
+				return nil, advise(err, noArray)
 			}
 			ds, text := a.Images, summary(f.args[0], a.Images)+annotated(a)
 			r := indexResult{Summary: text, Dataset: ds.Name, Index: ds.IndexPath, Part: f.text("part"), Report: ds.Report, Unreadable: []dataset.BadFile{}, relied: o.IndexAt != ""}

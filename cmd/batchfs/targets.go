@@ -102,8 +102,6 @@ func (c *console) annotatedError(path string, err error, o *annotation.Options) 
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, annotation.ErrArrayNames):
-		return hint(opening.Err, "rename or remove columns whose values end in .npy, or leave arrays out of --targets")
 	case ofDataset:
 		return openError(c.command, opening.Path, opening.Err, &o.Source)
 	case errors.Is(err, annotation.ErrNoEntry):
@@ -141,14 +139,13 @@ func annotationError(command, path string, err error) error {
 	}
 	return advise(err,
 		lookAtDenied(path, err),
+		advice{annotation.ErrArrayNames, "rename or remove columns whose values end in .npy, or leave arrays out of --targets"},
 		advice{err, "to say where annotations are: --annotations FILE; for the layouts that are known, see docs/datasets.md"})
 }
 
-// join finds what is annotated of each sample of a dataset, masks included if they are wanted.
-func join(ctx context.Context, a *annotation.Dataset, masks bool) error {
-	return advise(a.Join(ctx, masks), advice{annotation.ErrNoArray,
-		"the column has paths relative to the manifest, of files that numpy.save wrote; to do without them, leave arrays out of --targets"})
-}
+// noArray says what to do where [annotation.Dataset.Join] finds no array in a column.
+var noArray = advice{annotation.ErrNoArray,
+	"the column has paths relative to the manifest, of files that numpy.save wrote; to do without them, leave arrays out of --targets"}
 
 // openTargets opens the dataset of a mount, and what its images have besides labels.
 func (r *mountRequest) openTargets(ctx context.Context) (*annotation.Dataset, error) {
@@ -156,9 +153,9 @@ func (r *mountRequest) openTargets(ctx context.Context) (*annotation.Dataset, er
 	if err != nil {
 		return nil, err
 	}
-	if err = join(ctx, a, true); err != nil {
+	if err = a.Join(ctx, true); err != nil {
 		_ = a.Close()
-		return nil, err
+		return nil, advise(err, noArray)
 	}
 	a.Annotate(&r.engine.Options)
 	r.annotated = annotated(a)

@@ -185,7 +185,7 @@ func (d *Dataset) openMasks(ctx context.Context) (*dataset.Dataset, error) {
 // openArrays opens the datasets of the arrays in the columns of a manifest.
 func (d *Dataset) openArrays(ctx context.Context) error {
 	if err := layout.Names(d.Arrays.Columns).Check(); err != nil {
-		return &OpenError{d.Arrays.Path, fmt.Errorf("%s: %w: %w", d.Arrays.Path, ErrArrayNames, err)}
+		return fmt.Errorf("%s: %w: %w", d.Arrays.Path, ErrArrayNames, err)
 	}
 	o := d.options.Source
 	o.Prober, o.IgnoreMetadata = sample.ProbeArray, false
