@@ -39,8 +39,8 @@ func (t *DType) Set(name string) error {
 	return option.Named(t, "dtype", dtypeNames, name)
 }
 
-// dtypeNames are those of images.
-var dtypeNames = []string{Uint8: "uint8", Float16: "float16", BFloat16: "bfloat16", Float32: "float32"}
+// dtypeNames are the names of the types that images can have.
+var dtypeNames = []string{Uint8: typeUint8.name, Float16: typeFloat16.name, BFloat16: typeBFloat16.name, Float32: typeFloat32.name}
 
 // Size is the size of one element in bytes, 0 for an unknown type.
 func (t DType) Size() int { return t.elements().size }

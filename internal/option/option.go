@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // An Error rejects the value of an option.
@@ -18,13 +19,12 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s must be %s, not %s", e.Field, e.Rule, e.Value) }
 
-// Named sets a value that is counted from 0 to the place of its name: types of such settings are a
-// [flag.Value] by it.
+// Named sets a value to the index of its name. Types whose values count from 0 use it to implement
+// [flag.Value].
 func Named[T ~uint8](to *T, field string, names []string, name string) error {
 	i := slices.Index(names, name)
 	if i < 0 {
-		last := len(names) - 1
-		return &Error{field, strings.Join(names[:last], ", ") + " or " + names[last], name}
+		return &Error{field, english.WordSeries(names, "or"), name}
 	}
 	*to = T(i)
 	return nil
