@@ -79,7 +79,7 @@ func TestBaselineScans(t *testing.T) {
 			parameters += 2 * int(scan[parameters-1])
 			for n := range 3 * 256 {
 				if testing.Short() && n < 2*256 && n%256 > 70 && n%16 != 0 {
-					continue // the first two are coefficients, of which there are 64
+					continue // the first two parameters are coefficients, whose numbers end at 63
 				}
 				other := slices.Clone(scans)
 				other[i] = bytes.Clone(scan)

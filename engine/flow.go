@@ -436,8 +436,8 @@ func (l *load) conclude(err error) {
 	l.end(standIn{l}.settle(err))
 }
 
-// end ends a load's item. The load becomes spare before anybody is woken, so that whoever wants the
-// next sample can use it.
+// end ends a load's item. The load becomes spare before anyone is woken, so that the next sample
+// can use it.
 func (l *load) end(err error) {
 	it, at := l.item, l.sample.at
 	l.batches.flow.recycle(l)
