@@ -211,7 +211,7 @@ func TestUnpackingIsCharged(t *testing.T) {
 		d := p.open(name + ".parquet")
 		asked := 0
 		load := func(limit int) error {
-			data, _, _, err := d.LoadPart(context.Background(), 3, nil, func(n int) []byte {
+			data, _, _, err := d.LoadPart(context.Background(), 3, 0, nil, func(n int) []byte {
 				if asked = n; n > limit {
 					return nil
 				}

@@ -208,7 +208,7 @@ func problemOf(s *table, i int) string { return s.problem(i, false) }
 
 // Load is LoadPart of a whole file.
 func (d *Dataset) Load(ctx context.Context, i int, buf []byte, grow func(n int) []byte) ([]byte, Identity, error) {
-	data, _, id, err := d.LoadPart(ctx, i, buf, grow, nil, 0)
+	data, _, id, err := d.LoadPart(ctx, i, 0, buf, grow, nil, 0)
 	return data, id, err
 }
 

@@ -53,7 +53,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 		for d.Stat(i).Size > 4096 {
 			i++
 		}
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
+		data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
 		must(t, err)
 		data = bytes.Clone(data)
 		if d.Settle(); d.LocalCache().Kept > 0 {
@@ -105,7 +105,7 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 			return ok
 		}
 		for i := range d.Len() {
-			data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
+			data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
 			must(t, err)
 			for k := range i {
 				if other, err := d.Read(k, nil, grow); err != nil || !bytes.Equal(data, other) {

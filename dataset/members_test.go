@@ -395,7 +395,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		beginning := func([]byte, int64) (from, to int64, ok bool) { return 0, HeadBytes, true }
-		if _, _, _, err := p.open(name).LoadPart(context.Background(), 0, nil, grow, beginning, HeadBytes+1); !errors.Is(err, archive.ErrBad) {
+		if _, _, _, err := p.open(name).LoadPart(context.Background(), 0, 0, nil, grow, beginning, HeadBytes+1); !errors.Is(err, archive.ErrBad) {
 			t.Errorf("%s, of which the beginning is wanted: %v", name, err)
 		}
 		if err := loadError(p.open(name), 1); err != nil {

@@ -292,7 +292,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	}
 	var kept []string
 	for i := range d.Len() {
-		data, _, seen, err := d.LoadPart(context.Background(), i, nil, grow, nil, 0)
+		data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
 		must(t, err)
 		d.Kept().Keep(i, seen, data)
 		d.Settle()

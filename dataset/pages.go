@@ -103,7 +103,7 @@ func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read i
 		return nil, read, err
 	}
 	use := r.i - first
-	defer func() { p.Release(use) }()
+	defer func() { p.Release(r.epoch, use) }()
 	if !mine {
 		err = r.settled()
 	}

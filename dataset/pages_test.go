@@ -88,7 +88,7 @@ func (a *account) Release(n int64) { a.left.Add(n) }
 
 // one is a sample's entry in contentsOf.
 func (d *Dataset) one(ctx context.Context, i int) (string, error) {
-	data, _, _, err := d.LoadPart(ctx, i, nil, grow, nil, 0)
+	data, _, _, err := d.LoadPart(ctx, i, 0, nil, grow, nil, 0)
 	return d.Path(i) + "\n" + d.Format(i) + "\n" + string(data), err
 }
 

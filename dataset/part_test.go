@@ -52,7 +52,7 @@ func testLoadPart(t *testing.T, how Storage) {
 			return c.from, c.to, c.ok
 		}
 		buf := alignedRoom(len(content) + 2*directUnit)
-		data, read, id, err := d.LoadPart(context.Background(), 0, buf, grow, part, 0)
+		data, read, id, err := d.LoadPart(context.Background(), 0, 0, buf, grow, part, 0)
 		if err != nil || int64(len(data)) != n || id.Size != n || calls != 1 {
 			t.Fatalf("%s: %d bytes, %d calls, %v", c.name, len(data), calls, err)
 		}
@@ -79,7 +79,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		{"one read, and all after all", 30_000, 0, 0, false, n},
 	} {
 		part := func([]byte, int64) (int64, int64, bool) { return c.from, c.to, c.ok }
-		data, read, _, err := d.LoadPart(context.Background(), 0, alignedRoom(len(content)+2*directUnit), grow, part, c.first)
+		data, read, _, err := d.LoadPart(context.Background(), 0, 0, alignedRoom(len(content)+2*directUnit), grow, part, c.first)
 		from, to := c.from, c.to
 		if !c.ok {
 			from, to = 0, n
@@ -89,7 +89,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		}
 	}
 	never := func([]byte, int64) (int64, int64, bool) { t.Error("a small file has no parts"); return 0, 0, false }
-	if data, _, _, err := d.LoadPart(context.Background(), 1, nil, grow, never, 0); err != nil || string(data) != content[:HeadBytes+100] {
+	if data, _, _, err := d.LoadPart(context.Background(), 1, 0, nil, grow, never, 0); err != nil || string(data) != content[:HeadBytes+100] {
 		t.Errorf("small: %d bytes, %v", len(data), err)
 	}
 	// A file that shrinks between the reads of its head and its part.
@@ -97,7 +97,7 @@ func testLoadPart(t *testing.T, how Storage) {
 		os.Truncate(p.path("a.jpg"), 10_000)
 		return 50_000, 60_000, true
 	}
-	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, shrink, 0); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, 0, nil, grow, shrink, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("shrunk: %v", err)
 	}
 }

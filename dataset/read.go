@@ -64,7 +64,8 @@ func (r *reader) LeastSaved() int64 { return int64(r.least) }
 // LeastInOne is how many bytes one read of a part must save, compared to one of the whole file.
 const LeastInOne = 4 << 10
 
-// LoadPart reads sample i's file, or the part of it that is needed. It uses buf if its capacity
+// LoadPart reads sample i's file for an epoch, or the part of it that is needed. The epoch says for
+// how long unpacked pages are kept ([pages.Options].Once). It uses buf if its capacity
 // suffices, else the memory that grow(n) returns: at least n bytes, or less to refuse
 // ([errTooLarge]). It may be called concurrently, and allocates nothing unless it fails.
 //
@@ -86,9 +87,9 @@ const LeastInOne = 4 << 10
 // the index before or after the read, [ErrMissing], [archive.ErrBad] if the sample cannot be
 // unpacked, [ErrAway], [ErrStopped] if the context ended while the read waited for bandwidth or a
 // store, and others; package fault classifies them.
-func (r *reader) LoadPart(ctx context.Context, i int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
+func (r *reader) LoadPart(ctx context.Context, i, epoch int, buf []byte, grow func(n int) []byte, need Part, first int64) (data []byte, read int64, id Identity, err error) {
 	err = r.attempt(i, func(s *storage) error {
-		one := reading{reader: r, ctx: ctx, i: i, storage: s, buf: buf, grow: grow}
+		one := reading{reader: r, ctx: ctx, i: i, epoch: epoch, storage: s, buf: buf, grow: grow}
 		one.file, err = s.openRow(ctx, r.table, i)
 		if id = one.file.id; err != nil {
 			return err
@@ -133,6 +134,7 @@ type reading struct {
 	*reader
 	ctx     context.Context
 	i       int
+	epoch   int
 	storage *storage
 	file    file
 	buf     []byte             // the caller's memory

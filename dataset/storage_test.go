@@ -226,7 +226,7 @@ func testFailingStorage(t *testing.T, from int) {
 				if c.read != nil {
 					f.read = c.read(p)
 				}
-				got, _, id, err := d.LoadPart(context.Background(), 0, nil, wholePages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 }, 0)
+				got, _, id, err := d.LoadPart(context.Background(), 0, 0, nil, wholePages, func([]byte, int64) (int64, int64, bool) { return int64(from), size, from > 0 }, 0)
 				if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
 					t.Fatalf("error %v, want %v", err, c.want)
 				}

@@ -140,7 +140,7 @@ func TestWithoutVersions(t *testing.T) {
 	equal(t, contentsOf(t, p.open("d")), contentsOf(t, d), "")
 	later := time.Now().Add(time.Hour)
 	must(t, os.Chtimes(p.path("one.tar"), later, later))
-	if _, _, _, err := d.LoadPart(context.Background(), 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
+	if _, _, _, err := d.LoadPart(context.Background(), 0, 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
 }

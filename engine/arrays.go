@@ -84,9 +84,9 @@ func (l beside) readFile(ds *dataset.Dataset, row int) error {
 	given := all.memory.idle.given.Load()
 	var read int64
 	var err error
-	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
+	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.of().Epoch, nil, l.input.grow, nil, 0)
 	if outOfDescriptors(err) && all.memory.giveBackIdle(given) {
-		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, nil, l.input.grow, nil, 0)
+		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.of().Epoch, nil, l.input.grow, nil, 0)
 	}
 	if err = cmp.Or(l.input.refused, err); err == nil {
 		all.meter.readBeside(read)

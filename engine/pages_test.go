@@ -208,6 +208,45 @@ func TestPagesAreReadOnce(t *testing.T) {
 	}
 }
 
+// TestPagesOfTwoEpochs: while a shard is read later than another one, for which a batch of the next
+// epoch is made already, a page is kept until both epochs have read it.
+func TestPagesOfTwoEpochs(t *testing.T) {
+	dir := t.TempDir()
+	if err := writeBlock(filepath.Join(dir, "part.mds.zstd"), 0); err != nil {
+		t.Fatal(err)
+	}
+	order := func(o *Options) {
+		o.Shards, o.BatchSize, o.PrefetchDepth = 2, 1, 1
+		o.Shuffle, o.Window, o.Blocks = true, 1, []int64{photosADay}
+	}
+	sampleOf := func(e *Engine, k Key) int64 {
+		slots, _ := e.catalog.Slots(k)
+		return slots[0].ID
+	}
+	for seed := range uint64(1000) {
+		e := built(t, dir, order, func(o *Options) { o.Seed = seed })
+		last := e.catalog.Plan.Batches(1, 0) - 1
+		if sampleOf(e, Key{Epoch: 1}) != sampleOf(e, Key{Shard: 1, Batch: last}) {
+			continue // the last one that epoch 0 reads is not the first of epoch 1
+		}
+		e.start()
+		for s := range 2 {
+			for b := range last + 1 {
+				read(t, e, Key{Shard: s, Batch: b}, layout.NHWCForm)
+			}
+			if err := e.Quiet(t.Context()); err != nil { // until the batch of epoch 1 is made
+				t.Fatal(err)
+			}
+		}
+		if s := e.Stats().Storage.Pages; s.Loaded != 1 {
+			t.Errorf("%+v", *s)
+		}
+		nothingLeft(t, e)
+		return
+	}
+	t.Error("there is no such order")
+}
+
 // TestPagesGiveWay: with hardly any memory for pages, and with none, the batches are the same, the
 // limit holds and nothing waits forever. The mount predicts that pages are read again.
 func TestPagesGiveWay(t *testing.T) {

@@ -118,7 +118,7 @@ func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(
 			var text []byte
 			if bad == "" {
 				var err error
-				if text, _, _, err = ds.LoadPart(ctx, i, buf, grow, nil, 0); err != nil {
+				if text, _, _, err = ds.LoadPart(ctx, i, 0, buf, grow, nil, 0); err != nil {
 					return err
 				}
 			}

@@ -101,7 +101,7 @@ func decodeFile(t testing.TB, data []byte) image {
 // readSample decodes sample i of a dataset.
 func readSample(t testing.TB, ds *dataset.Dataset, i int) (data []byte, decoded image) {
 	t.Helper()
-	data, _, _, err := ds.LoadPart(context.Background(), i, nil, func(n int) []byte { return make([]byte, n) }, nil, 0)
+	data, _, _, err := ds.LoadPart(context.Background(), i, 0, nil, func(n int) []byte { return make([]byte, n) }, nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,8 +148,9 @@ type Page struct {
 	// Guarded by cache.mu.
 	holders int
 	kept    bool   // ristretto has it, or will soon
-	uses    []bool // which uses were made, if the last one is known
-	left    int    // number of uses not made yet
+	epoch   int    // the newest epoch that has read a sample
+	uses    []bool // which uses it has made, if the last one is known
+	left    int    // number of uses that it has not made yet
 }
 
 // Bytes are the page's content. They are valid until Release, and must not be changed.
@@ -195,7 +196,7 @@ func (p *Page) wait(ctx context.Context) (*Page, error) {
 		err = ctx.Err()
 	}
 	if err != nil {
-		p.release(NoUse)
+		p.release(0, NoUse)
 		return nil, err
 	}
 	return p, nil
@@ -219,7 +220,7 @@ func (p *Page) load(size int64, load func(to []byte) error) {
 		c.mu.Unlock()
 		close(p.loaded)
 		if panics := err == ErrGivenUp; panics { // the caller of a panicking load cannot release the page
-			p.release(NoUse)
+			p.release(0, NoUse)
 		}
 	}()
 	failed := c.allocate(p, size)
@@ -248,14 +249,14 @@ func (c *Cache) allocate(p *Page, size int64) error {
 	return nil
 }
 
-// Release ends the caller's hold of the page. use says which of the page's samples was read, from
-// 0.
-func (p *Page) Release(use int) { p.release(use) }
+// Release ends the caller's hold of the page. use says which of the page's samples an epoch has
+// read, from 0.
+func (p *Page) Release(epoch, use int) { p.release(epoch, use) }
 
-func (p *Page) release(use int) {
+func (p *Page) release(epoch, use int) {
 	c := p.cache
 	c.mu.Lock()
-	p.made(use)
+	p.made(epoch, use)
 	p.holders--
 	last := p.holders == 0 && p.err == nil
 	spent := last && p.uses != nil && p.left == 0
@@ -277,14 +278,16 @@ func (p *Page) release(use int) {
 	}
 }
 
-// made notes a use. A repeated use belongs to another epoch, which begins anew.
-func (p *Page) made(use int) {
-	if use < 0 || use >= len(p.uses) {
+// made notes a use. Each epoch begins anew, and so does one that is read again. The epoch before
+// the newest one may still have uses left, by readers that are behind: the newest needs the page
+// for longer.
+func (p *Page) made(epoch, use int) {
+	if use < 0 || use >= len(p.uses) || epoch == p.epoch-1 {
 		return
 	}
-	if p.left == 0 || p.uses[use] {
+	if epoch != p.epoch || p.left == 0 || p.uses[use] {
 		clear(p.uses)
-		p.left = len(p.uses)
+		p.epoch, p.left = epoch, len(p.uses)
 	}
 	p.uses[use] = true
 	p.left--

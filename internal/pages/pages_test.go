@@ -52,8 +52,8 @@ func key(i int) pages.Key { return pages.Key{Object: int32(i / 10), Offset: int6
 
 func content(i int) []byte { return bytes.Repeat([]byte{byte(i), byte(i >> 8), 7, 9}, size/4) }
 
-// use reads a page for sample use of uses, and says whether it had to be loaded.
-func use(t *testing.T, c *pages.Cache, i, use, uses int) (loaded bool) {
+// use reads a page for sample use of uses in an epoch, and says whether it had to be loaded.
+func use(t *testing.T, c *pages.Cache, i, epoch, use, uses int) (loaded bool) {
 	t.Helper()
 	p, mine, err := c.Get(t.Context(), key(i), size, uses, func(to []byte) error {
 		copy(to, content(i))
@@ -66,31 +66,45 @@ func use(t *testing.T, c *pages.Cache, i, use, uses int) (loaded bool) {
 	if !bytes.Equal(p.Bytes(), content(i)) {
 		t.Errorf("page %d is another one", i)
 	}
-	p.Release(use)
+	p.Release(epoch, use)
 	return mine
 }
 
 // TestKeptUntilSpent: pages without holders are kept; with Once, until all of their samples were
-// read, in any order, and again in the next epoch, even if the previous one was not completed.
+// read, in any order, and again in the next epoch, even if the previous one was not completed, or
+// is the same. Where two epochs overlap, a page is kept until the later one has read all samples.
 func TestKeptUntilSpent(t *testing.T) {
-	for _, once := range []bool{false, true} {
-		c, _ := open(t, pages.Options{Limit: 1 << 20, Once: once}, 16<<20)
-		var loads []int
-		reads := []int{2, 0, 1, 0, 1, 2, 1, 0, 1, 2, 0}
-		for at, sample := range reads {
-			if use(t, c, 1, sample, 3) {
-				loads = append(loads, at)
+	type read struct{ epoch, sample int }
+	for name, c := range map[string]struct {
+		reads        []read
+		loads, spent []int // by the number of the read; without Once, only the first one loads
+	}{
+		"one after the other": {
+			[]read{{0, 2}, {0, 0}, {0, 1}, {1, 0}, {1, 1}, {1, 2}, {2, 1}, {2, 0}, {3, 1}, {3, 2}, {3, 0}},
+			[]int{0, 3, 6}, []int{2, 5, 10},
+		},
+		"the same again": {[]read{{4, 2}, {4, 0}, {4, 1}, {4, 0}, {4, 1}, {4, 0}, {4, 1}, {4, 2}}, []int{0, 3}, []int{2, 7}},
+		"overlapping":    {[]read{{0, 0}, {1, 1}, {0, 2}, {0, 1}, {1, 0}, {1, 2}, {2, 0}}, []int{0, 6}, []int{5}},
+		"going back":     {[]read{{9, 0}, {3, 1}, {3, 2}, {3, 0}, {4, 0}}, []int{0, 4}, []int{3}},
+	} {
+		for _, once := range []bool{false, true} {
+			all, _ := open(t, pages.Options{Limit: 1 << 20, Once: once}, 16<<20)
+			var loads []int
+			for at, r := range c.reads {
+				if use(t, all, 1, r.epoch, r.sample, 3) {
+					loads = append(loads, at)
+				}
+				for once && slices.Contains(c.spent, at) && all.Stats().Pages > 0 { // ristretto drops it soon
+					runtime.Gosched()
+				}
 			}
-			for once && slices.Contains([]int{2, 5, 10}, at) && c.Stats().Pages > 0 { // ristretto drops it soon
-				runtime.Gosched()
+			want := c.loads
+			if !once {
+				want = []int{0}
 			}
-		}
-		want := []int{0}
-		if once { // 2 0 1, 0 1 2, 1 0, and an epoch that begins with 1 again
-			want = []int{0, 3, 6}
-		}
-		if !slices.Equal(loads, want) {
-			t.Errorf("once %t: loaded at %d, not %d", once, loads, want)
+			if !slices.Equal(loads, want) {
+				t.Errorf("%s, once %t: loaded at %d, not %d", name, once, loads, want)
+			}
 		}
 	}
 }
@@ -129,7 +143,7 @@ func TestLoadsAreShared(t *testing.T) {
 					if !bytes.Equal(p.Bytes(), content(3)) {
 						t.Error("it is another page")
 					}
-					p.Release(0)
+					p.Release(0, 0)
 				}
 			})
 		}
@@ -145,7 +159,7 @@ func TestRefusedAreCounted(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1}, 16<<20)
 	empty := a.used.Load()
 	for range 3 {
-		if !use(t, c, 1, 0, 5) {
+		if !use(t, c, 1, 0, 0, 5) {
 			t.Error("ristretto kept what is larger than its limit")
 		}
 		for c.Stats().Pages > 0 { // it decides soon
@@ -169,7 +183,7 @@ func TestHeldPagesStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	use(t, c, 2, 0, 1)
+	use(t, c, 2, 0, 0, 1)
 	if n := c.Trim(1 << 30); n != 12288 {
 		t.Errorf("%d bytes gave way, of one page that nobody holds", n)
 	}
@@ -181,7 +195,7 @@ func TestHeldPagesStay(t *testing.T) {
 	if !bytes.Equal(held.Bytes(), content(1)) || a.used.Load() == 0 || a.used.Load() >= empty {
 		t.Errorf("%d bytes after Close", a.used.Load())
 	}
-	held.Release(0)
+	held.Release(0, 0)
 }
 
 // TestMakesRoom: if the account has room for few pages, others give way to each new one.
@@ -189,7 +203,7 @@ func TestMakesRoom(t *testing.T) {
 	c, a := open(t, pages.Options{Limit: 1 << 20}, 16<<20)
 	a.limit.Store(a.used.Load() + 3*12288)
 	for i := range 50 {
-		use(t, c, i, 0, 2)
+		use(t, c, i, 0, 0, 2)
 	}
 	if s := c.Stats(); s.NoRoom != 0 || s.Loaded != 50 {
 		t.Errorf("%+v", s)
@@ -211,7 +225,7 @@ func TestWaitingEnds(t *testing.T) {
 			t.Errorf("%t, %v", mine, err)
 			return
 		}
-		p.Release(0)
+		p.Release(0, 0)
 	})
 	<-begun
 	ctx, cancel := context.WithCancel(t.Context())
@@ -243,7 +257,7 @@ func TestAPanicStopsNobody(t *testing.T) {
 		t.Error(err)
 	}
 	wait.Wait()
-	use(t, c, 1, 0, 1)
+	use(t, c, 1, 0, 0, 1)
 }
 
 // TestEverythingAtOnce: many readers, little room, pages that give way all the time, and faults:
@@ -287,7 +301,7 @@ func TestEverythingAtOnce(t *testing.T) {
 						if !bytes.Equal(p.Bytes(), content(i)) {
 							t.Errorf("page %d is another one", i)
 						}
-						p.Release(sample)
+						p.Release(0, sample)
 					}
 				}
 			})

@@ -114,7 +114,7 @@ func readArrayHeader(
 	beginning := func(_ []byte, size int64) (from, to int64, ok bool) {
 		return 0, min(size, 128<<10), true
 	}
-	file, _, _, err := arrays.LoadPart(ctx, row, nil, grow, beginning, 0)
+	file, _, _, err := arrays.LoadPart(ctx, row, 0, nil, grow, beginning, 0)
 	if err != nil {
 		return h, err
 	}

@@ -49,11 +49,11 @@ func (l *Loader) Load(ctx context.Context, epoch int, id int64, whole bool, grow
 			part = l.part
 		}
 	}
-	data, read, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, part, first)
+	data, read, seen, err = l.ds.LoadPart(ctx, int(id), epoch, nil, grow, part, first)
 	if err == nil && seen != indexed && l.entries.Partial() { // the entry points are of an earlier file
 		l.entries.whole()
 		var again int64
-		data, again, seen, err = l.ds.LoadPart(ctx, int(id), nil, grow, nil, 0)
+		data, again, seen, err = l.ds.LoadPart(ctx, int(id), epoch, nil, grow, nil, 0)
 		read += again
 	}
 	return data, read, seen, err
