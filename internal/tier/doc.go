@@ -52,7 +52,8 @@
 // room for the same share of what it chooses from ([Tier.Follow], [Tier.PlanRoom]).
 //
 // Objects are written in the background, without any reader waiting. Objects that come faster than
-// the disk writes are not kept, and counted.
+// the disk writes are not kept, and counted. An object that a plan keeps may come before the one
+// that it replaces is dropped: without room, it waits for that.
 //
 // If a process is killed while it adds an extent, its size may stay counted. The first process to
 // use DIR counts anew.

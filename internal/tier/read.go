@@ -66,23 +66,34 @@ type filling struct {
 	wait    sync.WaitGroup
 	queue   chan func()
 	mu      sync.Mutex
-	idle    *sync.Cond   // signals that pending has become smaller
-	pending map[key]bool // whether they are still wanted
-	waiting int64        // bytes waiting to be written
-	resting time.Time    // nothing is kept before this time
+	idle    *sync.Cond // signals that there is less to wait for
+	pending map[key]*pending
+	late    []*pending // those without room, oldest first
+	waiting int64      // bytes waiting to be written
+	drops   int        // how many extents were dropped
+	resting time.Time  // nothing is kept before this time
+}
+
+// pending is an extent that waits to be kept.
+type pending struct {
+	piece
+	data   []byte // nil: unknown until fill was called
+	fill   func([]byte) error
+	wanted bool
 }
 
 const (
 	fillers     = 4    // extents fetched at once, each in memory of its own
 	queueLength = 1024 // extents; others are requested again in the next epoch
 	mostWaiting = 4 * ExtentBytes
+	mostLate    = mostWaiting / 2 // bytes without room
 	rest        = time.Minute
 )
 
 func (t *Tier) start() {
 	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.idle = sync.NewCond(&t.mu)
-	t.queue, t.pending = make(chan func(), queueLength), map[key]bool{}
+	t.queue, t.pending = make(chan func(), queueLength), map[key]*pending{}
 	for range fillers {
 		t.wait.Go(func() {
 			for {
@@ -105,11 +116,12 @@ func (t *Tier) stop() {
 	t.idle.Broadcast()
 }
 
-// Settle waits until everything to be fetched in the background was fetched, or given up.
+// Settle waits until everything to be fetched in the background was fetched, or given up, or found
+// no room.
 func (t *Tier) Settle() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for len(t.pending) > 0 && t.ctx.Err() == nil {
+	for len(t.pending) > len(t.late) && t.ctx.Err() == nil {
 		t.idle.Wait()
 	}
 }
@@ -119,58 +131,125 @@ func (t *Tier) Settle() {
 func (t *Tier) keepLater(x piece, data []byte, fill func([]byte) error) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if _, pending := t.pending[x.key]; pending {
+	if t.pending[x.key] != nil {
 		return true
 	}
 	if t.ctx.Err() != nil || time.Now().Before(t.resting) || len(t.queue) == cap(t.queue) {
 		return false
 	}
-	holds := int64(0)
+	p := &pending{piece: x, fill: fill, wanted: true}
 	if n := int64(len(data)); n > 0 && t.waiting+n <= mostWaiting {
-		holds, data = n, slices.Clone(data)
-		fill = func(to []byte) error { copy(to, data); return nil }
+		p.data = slices.Clone(data)
+		p.fill = func(to []byte) error { copy(to, p.data); return nil }
+		t.waiting += n
 	} else if fill == nil {
 		return false
 	}
-	t.pending[x.key] = true
-	t.waiting += holds
-	t.queue <- func() { // does not block: all others only receive
-		t.keep(x, fill)
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		if !t.pending[x.key] {
-			t.shelf.remove(x.key)
+	t.pending[x.key] = p
+	t.enqueue(p)
+	return true
+}
+
+// enqueue has an extent kept soon. There must be room in the queue, and t.mu be held.
+func (t *Tier) enqueue(p *pending) { t.queue <- func() { t.settle(p) } }
+
+// settle keeps an extent, unless there is no room. If a plan says what is kept, there will be room
+// when another extent is dropped; until then, this one waits.
+func (t *Tier) settle(p *pending) {
+	t.mu.Lock()
+	drops := t.drops
+	t.mu.Unlock()
+	full := t.keep(p)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer t.idle.Broadcast()
+	switch {
+	case !p.wanted:
+		t.shelf.remove(p.key)
+		t.drops++
+		t.retry()
+	case full && t.follows.file != nil && t.mayBeLate(p):
+		if t.late = append(t.late, p); t.drops != drops {
+			t.retry()
 		}
-		delete(t.pending, x.key)
-		t.waiting -= holds
-		t.idle.Broadcast()
+		return
+	case full:
+		t.notKept.Add(1)
+	}
+	t.forget(p)
+}
+
+// mayBeLate says whether an extent may wait for room. f.mu is held.
+func (f *filling) mayBeLate(p *pending) bool {
+	bytes := len(p.data)
+	for _, other := range f.late {
+		bytes += len(other.data)
+	}
+	return p.data != nil && bytes <= mostLate
+}
+
+// retry has the first extent kept that waits for room. t.mu is held.
+func (t *Tier) retry() {
+	if len(t.late) > 0 && len(t.queue) < cap(t.queue) {
+		p := t.late[0]
+		t.late = slices.Delete(t.late, 0, 1)
+		t.enqueue(p)
+	}
+}
+
+// forget ends the wait of an extent. f.mu is held.
+func (f *filling) forget(p *pending) {
+	delete(f.pending, p.key)
+	f.waiting -= int64(len(p.data))
+}
+
+// roomCame notes that an extent was dropped.
+func (t *Tier) roomCame() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.drops++
+	t.retry()
+}
+
+// want sets whether an extent that waits to be kept is still wanted; waits is false if it does not
+// wait.
+func (f *filling) want(k key, wanted bool) (waits bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	p := f.pending[k]
+	if p == nil {
+		return false
+	}
+	p.wanted = wanted
+	if i := slices.Index(f.late, p); i >= 0 && !wanted {
+		f.late = slices.Delete(f.late, i, i+1)
+		f.forget(p)
 	}
 	return true
 }
 
-// want sets whether an extent that waits to be kept is still wanted; pending is false if it does
-// not wait.
-func (t *Tier) want(k key, wanted bool) (pending bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if _, pending = t.pending[k]; pending {
-		t.pending[k] = wanted
-	}
-	return pending
+// getWaiting reads a part of an extent that waits to be kept; false: it does not wait.
+func (f *filling) getWaiting(k key, p []byte) bool {
+	f.mu.Lock()
+	waits := f.pending[k]
+	ok := waits != nil && waits.wanted && waits.data != nil
+	f.mu.Unlock()
+	return ok && copy(p, waits.data) == len(p)
 }
 
-// keep adds an extent. After a failure nothing is added for a while: trying again at once helps
-// neither with a full disk nor with a store that is away.
-func (t *Tier) keep(x piece, fill func([]byte) error) {
+// keep adds an extent, and reports whether there is no room for it. After a failure nothing is
+// added for a while: trying again at once helps neither with a full disk nor with a store that is
+// away.
+func (t *Tier) keep(p *pending) (full bool) {
 	t.mu.Lock()
 	resting := time.Now().Before(t.resting)
 	t.mu.Unlock()
 	if resting {
-		return
+		return false
 	}
-	err := t.put(x.key, int(x.to-x.from), fill)
-	if err == nil || t.ctx.Err() != nil {
-		return
+	err := t.put(p.key, int(p.to-p.from), p.fill)
+	if err == nil || err == errNoRoom || t.ctx.Err() != nil {
+		return err == errNoRoom
 	}
 	t.mu.Lock()
 	t.resting = time.Now().Add(rest)
@@ -180,4 +259,5 @@ func (t *Tier) keep(x piece, fill func([]byte) error) {
 	} else {
 		t.opts.Logger.Warn("the local cache is not filled for a minute", "reason", err)
 	}
+	return false
 }

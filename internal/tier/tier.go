@@ -120,16 +120,18 @@ func (t *Tier) look(k key, offset, wanted int64, use func(*extent) error) bool {
 	return found && err == nil
 }
 
+// errNoRoom means that the limit leaves no room for an extent.
+var errNoRoom = errors.New("no room for an extent")
+
 // put adds an extent of n bytes, which fill writes, replacing another version: the store has just
-// delivered this one. Without room, it is left out.
+// delivered this one. The error may be errNoRoom.
 func (t *Tier) put(k key, n int, fill func(p []byte) error) error {
 	if t.shelf.has(k) {
 		return nil
 	}
 	size := fileBytes(int64(n))
 	if !t.shelf.room.makeRoom(size, t.opts.Limit, t.shelf.giveWay) {
-		t.notKept.Add(1)
-		return nil
+		return errNoRoom
 	}
 	file := t.shelf.memory(int(size))
 	defer t.shelf.files.Put(&file)

@@ -26,7 +26,7 @@ func Cost(n int64) int64 {
 // Get reads a whole object into p, which has its size; false: the tier lacks it.
 func (t *Tier) Get(o *Object, p []byte) bool {
 	for _, x := range o.piecesOf(0, o.Size) {
-		if t.get(x.key, p[x.from:x.to], 0) {
+		if t.getWaiting(x.key, p[x.from:x.to]) || t.get(x.key, p[x.from:x.to], 0) {
 			continue
 		}
 		if t.misses.Add(1); o.Size > ExtentBytes {
@@ -71,8 +71,8 @@ func (t *Tier) GetPart(o *Object, first int64, grow func(n int) []byte, part Par
 	return p, read, ok
 }
 
-// Put keeps an object. Its bytes are copied, and written later. If too many are waiting, the object
-// is not kept.
+// Put keeps an object. Its bytes are copied, and written later; Get finds them meanwhile. If too
+// many are waiting, the object is not kept.
 func (t *Tier) Put(o *Object, data []byte) {
 	for _, x := range o.piecesOf(0, o.Size) {
 		if t.want(x.key, true) {
@@ -87,6 +87,7 @@ func (t *Tier) Put(o *Object, data []byte) {
 
 // Drop removes an object, even if it still waits to be written.
 func (t *Tier) Drop(o *Object) {
+	defer t.roomCame()
 	for _, x := range o.piecesOf(0, o.Size) {
 		if !t.want(x.key, false) {
 			t.shelf.remove(x.key)

@@ -91,6 +91,44 @@ func TestDropOfWhatWaits(t *testing.T) {
 	}
 }
 
+// TestPutBeforeDrop: what a plan keeps may come before what it replaces is dropped. It is there at
+// once, waits for room in bounded memory, and is on the disk as soon as there is room, unless it is
+// dropped before.
+func TestPutBeforeDrop(t *testing.T) {
+	const size = ExtentBytes / 4
+	o, dir := newOrigin(size), t.TempDir()
+	tier := open(t, dir, Options{Limit: Cost(size)})
+	if err := tier.Follow("a plan", 1); err != nil {
+		t.Fatal(err)
+	}
+	state := func(what, there string, onDisk int, kept, notKept int64) {
+		t.Helper()
+		tier.Settle()
+		for _, id := range []string{"a", "b", "c"} {
+			if o.got(t, tier, id) != strings.Contains(there, id) {
+				t.Errorf("%s: %q should be there, and %s is otherwise", what, there, id)
+			}
+		}
+		if s := tier.Stats(); len(files(t, dir)) != onDisk || s.Kept != kept || s.NotKept != notKept || s.Used > s.Limit {
+			t.Errorf("%s: %d on the disk, %+v", what, len(files(t, dir)), s)
+		}
+	}
+	for _, id := range []string{"a", "b", "c"} {
+		o.put(tier, id)
+	}
+	state("one of three has room", "abc", 1, 1, 0)
+	tier.Drop(o.object("b"))
+	state("one that waits is dropped", "ac", 1, 1, 0)
+	tier.Drop(o.object("a"))
+	state("the one on the disk is dropped", "c", 1, 2, 0)
+	for i := range 20 {
+		o.put(tier, fmt.Sprint(i))
+	}
+	state("many more come", "c", 1, 2, 20-mostLate/size)
+	tier.Drop(o.object("c"))
+	state("and one of them gets room", "", 1, 3, 20-mostLate/size)
+}
+
 // usedLongAgo has all extents look as if they were used an hour ago.
 func usedLongAgo(t *testing.T, dir string) {
 	t.Helper()
