@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -206,8 +207,11 @@ func (b *Builder) array(image, column int) string {
 }
 
 // Text adds the fields of a JSON object to those of an image. If a key exists already, both values
-// go into a list; lists are joined.
+// go into a list; lists are joined. A byte that is not UTF-8 becomes U+FFFD, as JSON must be UTF-8.
 func (b *Builder) Text(image int, object []byte) {
+	if !utf8.Valid(object) {
+		object = []byte(string([]rune(string(object))))
+	}
 	to := &b.images[image].text
 	b.images[image].changed = true
 	defer func() {

@@ -187,9 +187,10 @@ func TestTexts(t *testing.T) {
 	for name, texts := range map[string][]string{
 		`{"c":["one","two",3],"d":null}`:          {"{\"c\":\n \"one\"}", `{"c":"two","d":null}`, `{"c":3}`},
 		`{"captions":["a","b","c"],"n":[1,null]}`: {`{"captions":["a"]}`, `{"captions":["b","c"],"n":1}`, `{"n":null}`},
-		"too long": {fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", maxText))},
-		"a list":   {"[1]"},
-		"half":     {`{"c":1}`, `{"c":`},
+		"{\"c\":[\"\ufffd\ufffda\",\"é\"]}":       {"{\"c\":\"\xff\xfea\"}", "{\"c\":\"é\"}"},
+		"too long":                                {fmt.Sprintf(`{"a":%q}`, strings.Repeat("x", maxText))},
+		"a list":                                  {"[1]"},
+		"half":                                    {`{"c":1}`, `{"c":`},
 	} {
 		i := b.Image(name, 0, 0, false)
 		for _, text := range texts {
