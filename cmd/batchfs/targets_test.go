@@ -105,11 +105,12 @@ func TestMembersOfWebDatasets(t *testing.T) {
 	dir := t.TempDir()
 	members := []string{
 		"a.png", "a.json", `{"bbox": [[1, 0, 2, 3], [0, 0, 1, 1]], "labels": ["dog", "cat"], "url": "u", "width": 999, "nothing": null}`, "a.txt", "a dog\n",
-		"b.png", "b.json", `{"boxes": [[1, 0, 2, 3, "cat"], {"box": [0, 0, 1, 1], "crowd": true}], "keypoints": [[1, 1, 2], []]}`,
+		"b.png", "b.json", `{"boxes": [[1, 0, 2, 3, "cat"], {"box": [0, 0, 1, 1], "crowd": true, "label": "cat"}], "keypoints": [[1, 1, 2], []]}`,
 		"c.png",
 		"d.png", "d.json", `{"boxes": [[1, 0, 2, 3]], "labels": ["dog", "cat"]}`, "e.png", "e.json", `{"bbox": [[1, 0, -2, 3]], "boxes": []}`,
 		"f.png", "f.txt", "", "g.png", "g.json", `{"a": "` + strings.Repeat("x", 1<<19) + `"}`,
 		"h.png", "h.json", `{"bbox": [[1, 0, -2, 3]]}`, "i.png", "i.json", `{"bbox": [1, 0, 2, 3]}`,
+		"j.png", "j.json", `{"boxes": [[1, 0, 2, 3, "cat"], [1, 0, 2, 3]]}`, "k.png", "k.json", `{"boxes": [[1, 0, 2, 3, 1]]}`,
 	}
 	names := []string{"-C", dir, "-cf", filepath.Join(dir, "x.tar")}
 	for i, name := range members {
@@ -141,6 +142,8 @@ func TestMembersOfWebDatasets(t *testing.T) {
 			"d.png": "[]  d.json: there are 1 of box, but 2 of label", "e.png": "[]  e.json: it has both boxes and bbox",
 			"f.png": `[] {"text":""} `, "g.png": "[]  its text has more than 65536 bytes", "h.png": "[]  h.json: bbox has a negative size",
 			"i.png": "[]  i.json: bbox is no list",
+			"j.png": `[{[1 0 2 3] <nil> 0 0 0 []} {[1 0 2 3] <nil> 0 1 0 []}]  *.json, *.txt: the label of boxes[1] is no name, but others are, such as "cat"`,
+			"k.png": `[{[1 0 2 3] <nil> 1 0 0 []}]  *.json, *.txt: the label of boxes[0] is no name, but others are, such as "cat"`,
 		} {
 			row, known := samples[name]
 			if !known {
@@ -151,11 +154,11 @@ func TestMembersOfWebDatasets(t *testing.T) {
 				t.Errorf("%s: %s, not %s", name, got, want)
 			}
 		}
-		if ds.Len() != 8 || fmt.Sprint(r.engine.Targets.Classes) != "[cat dog]" || !strings.Contains(r.annotated, "a WebDataset (*.json, *.txt), 4 boxes in 2 classes (cat, dog); 1 image without annotations left out; 5 images with bad annotations") {
+		if ds.Len() != 10 || fmt.Sprint(r.engine.Targets.Classes) != "[cat dog]" || !strings.Contains(r.annotated, "a WebDataset (*.json, *.txt), 7 boxes in 2 classes (cat, dog); 1 image without annotations left out; 7 images with bad annotations") {
 			t.Errorf("%d samples: %s", ds.Len(), r.annotated)
 		}
 	}
-	if _, ds, err := openTargeted(t, tar, target.Text); err != nil || ds.Len() != 8 {
+	if _, ds, err := openTargeted(t, tar, target.Text); err != nil || ds.Len() != 10 {
 		t.Error(err)
 	}
 	if _, _, err := openTargeted(t, tar, target.Masks, target.Text); err == nil || !strings.Contains(err.Error(), `no sample has an image "seg.png"`) {

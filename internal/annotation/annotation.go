@@ -214,7 +214,8 @@ func (f *Found) label(name string) int32 {
 }
 
 // numberNames numbers the classes given by name: as in Classes, or, if Classes lacks one, in the
-// order of their names.
+// order of their names. An object that has no such label is bad: a number would be that of any of
+// the names.
 func (f *Found) numberNames() {
 	names := slices.Sorted(maps.Keys(f.labels))
 	if names == nil {
@@ -230,10 +231,11 @@ func (f *Found) numberNames() {
 			numbers[label-firstName] = int32(number)
 		}
 	}
-	f.Builder.Relabel(func(label int32) int32 {
+	f.Builder.Relabel(func(image, k int, label int32) int32 {
 		if label >= firstName {
-			label = numbers[label-firstName]
+			return numbers[label-firstName]
 		}
+		f.Builder.Bad(image, fmt.Sprintf("%s: the label of boxes[%d] is no name, but others are, such as %q", strings.Join(f.Sources, ", "), k, names[0]))
 		return label
 	})
 	f.labels = nil

@@ -276,7 +276,8 @@ func (m *manifest) parse(text, column string, list func() error) (bad string) {
 // boxed is a box that is being read.
 type boxed struct {
 	target.Object
-	class string // by name; "": by number
+	class    string // by name; "": by number
+	labelled bool   // otherwise the number is 0
 	// Ranks of the fields that have said the box, the name of the class and its number.
 	boxBy, nameBy, numberBy int
 }
@@ -318,6 +319,9 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 		}
 		if bad == "" && (o.Box[2] < o.Box[0] || o.Box[3] < o.Box[1]) {
 			bad = fmt.Sprintf("boxes[%d] is not x0, y0, x1, y1", k)
+		}
+		if bad == "" && m.numbers != nil && !all[k].labelled {
+			bad = fmt.Sprintf("boxes[%d] has no label, but the labels are classes", k)
 		}
 		label, wrong := m.numberOf(all[k].class, o.Label)
 		o.Label, bad = label, cmp.Or(bad, wrong)
@@ -423,6 +427,7 @@ func (d *jsonReader) corner(box *target.Box, i int) error {
 
 // labelOf reads a number or the name of a class.
 func (d *jsonReader) labelOf(one *boxed, rank int) error {
+	one.labelled = true
 	if d.Next() == jx.String {
 		name, err := d.Str()
 		if rank >= one.nameBy {

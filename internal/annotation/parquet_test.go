@@ -29,7 +29,7 @@ type hfObjects struct {
 	ID       []int64     `parquet:"id,list"`
 	Area     []float64   `parquet:"area,list"`
 	BBox     [][]float32 `parquet:"bbox,list"`
-	Category []int64     `parquet:"category,list"`
+	Category []string    `parquet:"category,list"`
 	Crowd    []bool      `parquet:"is_crowd,list"`
 }
 
@@ -88,7 +88,7 @@ func TestParquetImages(t *testing.T) {
 			r.Boxes = `[{"box":[1,2,3,4],"label":"dog"},[0,0,5,5,"cat"]]`
 		case 1:
 			r.Objects = &hfObjects{
-				[]int64{7, 8}, []float64{12, 1}, [][]float32{{1, 2, 3, 4}, {0, 0.5, 1, 1}}, []int64{1, 0}, []bool{false, true},
+				[]int64{7, 8}, []float64{12, 1}, [][]float32{{1, 2, 3, 4}, {0, 0.5, 1, 1}}, []string{"dog", "cat"}, []bool{false, true},
 			}
 			r.Keypoints = "[[1,1,2],[2,2,1]]"
 		}
@@ -214,7 +214,7 @@ func TestHuggingFaceColumns(t *testing.T) {
 	rows := []boxed{
 		{picture("a.jpg", 99), []object{{[]float64{1, 2, 3, 4}, &one, 1}, {[]float64{1, 2, 3, 4}, &zero, 0}}, "x"}, {picture("b.jpg", 99), nil, "y"},
 		{picture("c.jpg", 99), []object{{[]float64{1, 2, 3, 4}, &two, 0}}, ""}, {picture("d.jpg", 99), []object{{[]float64{1, 2, -3, 4}, &one, 0}}, ""},
-		{picture("e.jpg", 99), []object{{[]float64{1, 2, 3}, nil, 0}}, ""},
+		{picture("e.jpg", 99), []object{{[]float64{1, 2, 3}, nil, 0}}, ""}, {picture("f.jpg", 99), []object{{[]float64{1, 2, 3, 4}, nil, 0}}, ""},
 	}
 	writeRows(t, dir+"/boxes.parquet", rows, hfNote(`"image": {"_type": "Image"}, "objects": {"feature": {"bbox": {"feature": {"_type": "Value"}, "_type": "Sequence"},
 		"category_id": {"names": ["cat", "a dog"], "_type": "ClassLabel"}}, "_type": "List"}`))
@@ -226,6 +226,7 @@ func TestHuggingFaceColumns(t *testing.T) {
 		"a.jpg": `[{[1 2 4 6] [] 1 0 1 [] <nil>} {[1 2 4 6] [] 0 1 0 [] <nil>}] {"say":"x"} `, "b.jpg": `[] {"say":"y"} `,
 		"c.jpg": `[] {"say":""} boxes.parquet: row 3: the label is 2, but there are 2 classes`, "d.jpg": `[] {"say":""} boxes.parquet: row 4: bbox has a negative size`,
 		"e.jpg": `[] {"say":""} boxes.parquet: row 5: bbox has 3 numbers instead of x, y, width, height`,
+		"f.jpg": `[] {"say":""} boxes.parquet: row 6: boxes[0] has no label, but the labels are classes`,
 	} {
 		g := got[name]
 		if is := fmt.Sprint(g.Objects, " ", g.Text, " ", strings.TrimPrefix(g.Bad, dir+"/")); is != want {

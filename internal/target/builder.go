@@ -114,14 +114,16 @@ func (b *Builder) Objects() (n int) {
 	return n
 }
 
-// Relabel changes the labels of all objects. None may have been loaded.
-func (b *Builder) Relabel(to func(label int32) int32) {
+// Relabel changes the labels of all objects; k counts those of an image. None may have been loaded.
+func (b *Builder) Relabel(to func(image, k int, label int32) int32) {
 	for i := range b.images {
+		k := 0
 		for _, e := range b.entries(i) {
 			if !e.isShape {
 				word := e.data[objectBytes-4:]
 				flags := le.Uint32(word) &^ maxLabel
-				le.PutUint32(word, flags|uint32(to(int32(le.Uint32(word)&maxLabel))))
+				le.PutUint32(word, flags|uint32(to(i, k, int32(le.Uint32(word)&maxLabel))))
+				k++
 			}
 		}
 	}

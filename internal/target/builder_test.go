@@ -157,7 +157,7 @@ func TestSays(t *testing.T) {
 		say(b, i)
 		b.Image("a", 3, 4, true)
 		b.Image("a", 5, 6, false)
-		b.Relabel(func(label int32) int32 { return label - 1<<23 })
+		b.Relabel(func(_, _ int, label int32) int32 { return label - 1<<23 })
 		table, _, err := b.Table(1, func(int) string { return "a" })
 		if err != nil {
 			t.Fatal(err)
