@@ -37,6 +37,12 @@ func (a Axis) Nearest(i int) int {
 	return a.Lo + min(int(q), a.Hi-a.Lo-1)
 }
 
+// Output returns where a point of the source is in the result. As in Nearest, an end of the source
+// is exactly the end of the result. It has no meaning after Reduced.
+func (a Axis) Output(at float64) float64 {
+	return (at-float64(a.Lo))*float64(a.Whole)/float64(a.Hi-a.Lo) - float64(a.First)
+}
+
 func (a Axis) copies() bool { return a.Step == 1 && a.Start == math.Floor(a.Start) }
 
 func (a Axis) reduced(scale int, off float64) Axis {

@@ -48,6 +48,7 @@ func (o *TargetOptions) settings() map[string]any {
 	r := o.Rules
 	return map[string]any{
 		"boxes": o.Boxes, "keypoints": o.Keypoints, "text": o.Text, "classes": len(o.Classes), "digest": o.Table.Digest(),
+		"geometry":   2, // changes with the rounding of coordinates
 		"box_format": r.Format.String(), "clip": !r.NoClip, "min_box_area": r.MinArea, "min_visibility": r.MinVisibility, "max_boxes": r.Max,
 	}
 }

@@ -69,8 +69,7 @@ func (v *View) at(x, y float64) (float64, float64) {
 	if v.Orientation >= 5 {
 		x, y = y, x
 	}
-	t := &v.Transform
-	return (x - t.X.Start) / t.X.Step, (y - t.Y.Start) / t.Y.Step
+	return v.Transform.X.Output(x), v.Transform.Y.Output(y)
 }
 
 // mirrored is x after the flip.

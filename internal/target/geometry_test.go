@@ -96,6 +96,13 @@ func TestKeypoints(t *testing.T) {
 			t.Errorf("%v is %v, not %v", in, got, want)
 		}
 	}
+	for n := range 1000 { // the far corner is exactly that of the result, at every size
+		h, w := 1+n, 1+n*7%640
+		v := View{Transform: resample.Options{Mode: resample.Stretch, Height: 46, Width: 15}.Choose(0, 0, h, w), Height: h, Width: w, Orientation: 1}
+		if got := v.Point(Keypoint{float32(w), float32(h), 2}); got != (Keypoint{15, 46, 2}) {
+			t.Errorf("the corner of %dx%d is at %v", h, w, got)
+		}
+	}
 }
 
 // FuzzShow: whatever the numbers are, shown boxes lie within the view, with ordered corners; a box
