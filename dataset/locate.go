@@ -265,7 +265,11 @@ func (s *source) takeMetadata(ctx context.Context, folder string, o *Options) er
 		switch err := errs[i]; {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, store.ErrNotExist):
 		case errors.Is(err, store.ErrDenied):
-			// Amazon says so, too, of what is not there, if the folder may not be listed.
+			// Amazon says so, too, of what is not there, if the folder may not be listed. The index
+			// at a URL is refused if it is not that of the folder without a manifest.
+			if store.IsURL(o.IndexAt) {
+				continue
+			}
 			some := errors.New("it has an object")
 			listed := s.remote.List(ctx, folder, func(store.Object) error { return some })
 			if listed == nil || errors.Is(listed, some) {

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 func at(dir string) func(*Options) { return func(o *Options) { o.IndexAt = dir } }
@@ -226,6 +228,20 @@ func TestIndexAtURL(t *testing.T) {
 	}
 	p.write("d/.batchfs.facts", string(text))
 	p.open("s3://data/d", s3, at(url))
+
+	// Whoever may read objects, but not list them, is denied those that do not exist.
+	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
+		denied := r.URL.Query().Has("list-type") || strings.Contains(r.URL.Path, "metadata")
+		if denied {
+			w.WriteHeader(http.StatusForbidden)
+		}
+		return denied
+	}
+	if d := p.open("s3://data/d", s3, at(url)); d.Len() != made.Len() {
+		t.Errorf("without listing: %d samples", d.Len())
+	}
+	p.refused(store.ErrDenied, "", "s3://data/d", s3)
+	p.refused(store.ErrDenied, "", "s3://data/d", s3, at(url), rescan)
 }
 
 // TestIndexAtURLOfArchives: a folder of archives is listed only on request, which finds a new
