@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestMain lets the test binary act as a daemon that says when it is ready, and as the command
@@ -24,10 +26,15 @@ func TestMain(m *testing.M) {
 		must(os.WriteFile(pid, fmt.Append(nil, os.Getpid()), 0o600))
 		fallthrough
 	case "live":
-		name := strings.Replace(os.Getenv("NOTIFY_SOCKET"), "@", "\x00", 1)
-		conn, err := net.Dial("unixgram", name)
-		must(err)
+		conn := toParent()
+		_, _ = conn.Write([]byte("STATUS=not yet"))
 		_, _ = conn.Write([]byte("READY=1"))
+		time.Sleep(time.Hour) // until it is killed
+	case "stranger": // pretends that another user's process says it
+		who := unix.UnixCredentials(&unix.Ucred{Pid: int32(os.Getppid()), Uid: 12345})
+		if _, _, err := toParent().WriteMsgUnix([]byte("READY=1"), who, nil); err != nil {
+			os.Exit(9)
+		}
 		time.Sleep(time.Hour) // until it is killed
 	case "umount":
 		text, err := os.ReadFile(pid)
@@ -39,6 +46,14 @@ func TestMain(m *testing.M) {
 	default:
 		os.Exit(m.Run())
 	}
+}
+
+// toParent connects to the process that waits in Start.
+func toParent() *net.UnixConn {
+	name := strings.Replace(os.Getenv("NOTIFY_SOCKET"), "@", "\x00", 1)
+	conn, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: name, Net: "unixgram"})
+	must(err)
+	return conn
 }
 
 func must(err error) {
@@ -94,6 +109,20 @@ func TestStart(t *testing.T) {
 	if <-p.Exited; p.Running() || p.Err == nil {
 		t.Errorf("after its end: %v", p.Err)
 	}
+}
+
+// TestStrangersAreNotHeard: that the tree is live is believed of the daemon, and of other processes
+// of this user, but not of other users' processes.
+func TestStrangersAreNotHeard(t *testing.T) {
+	p, err := Start(exec.Command(os.Args[0], "stranger"), time.Second)
+	if p == nil || err == nil {
+		t.Fatalf("a stranger was believed: %v", err)
+	}
+	if !p.Running() {
+		t.Skip("only root can pretend to be another user: ", err)
+	}
+	_ = p.Cmd.Process.Kill()
+	<-p.Exited
 }
 
 func TestStartFails(t *testing.T) {
