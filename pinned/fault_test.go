@@ -11,7 +11,7 @@ import (
 )
 
 // faultyStores are the two kinds of store over a faulty kernel.
-func faultyStores(f *fault) map[string]*Store {
+func faultyStores(f *fakeKernel) map[string]*Store {
 	return map[string]*Store{"files": newStore(fakeRoot, f), "anonymous": {root: -1, system: f}}
 }
 
@@ -60,7 +60,7 @@ func TestEveryCallFails(t *testing.T) {
 		"madvise": {unix.ENOMEM, unix.EINVAL}, "fcntl": {unix.EINVAL, unix.ENOMEM, unix.ENOLCK}, "punch": {unix.EOPNOTSUPP, unix.ENOSPC},
 	}
 	fatal := map[string]bool{"open": true, "ftruncate": true, "fallocate": true, "mmap": true}
-	for kind := range faultyStores(newFault()) {
+	for kind := range faultyStores(newFakeKernel()) {
 		for call, list := range errnos {
 			for _, errno := range list {
 				for _, lasting := range []bool{false, true} {
@@ -78,7 +78,7 @@ func TestEveryCallFails(t *testing.T) {
 
 // failOne reports whether there was an nth call.
 func failOne(t *testing.T, name, kind, call string, nth int, errno unix.Errno, lasting, fatal bool) bool {
-	f := newFault()
+	f := newFakeKernel()
 	s := faultyStores(f)[kind]
 	budget := &budget{limit: 1 << 30}
 	p := NewPool(s, budget, PoolOptions{Lock: true, Growth: 1.5})
@@ -116,7 +116,7 @@ func failOne(t *testing.T, name, kind, call string, nth int, errno unix.Errno, l
 }
 
 // checkAccounts compares the figures of budget, pool and kernel while nothing is in use.
-func checkAccounts(t *testing.T, name string, p *Pool, f *fault, b *budget) {
+func checkAccounts(t *testing.T, name string, p *Pool, f *fakeKernel, b *budget) {
 	t.Helper()
 	st := p.Stats()
 	files, mappings := f.held()
@@ -141,9 +141,9 @@ func (p *Pool) mapped() (n int) {
 // TestKernelsRefusalIsNotMemoryComingBack: a refusal must not signal freed memory to callers
 // that wait for it before they try again.
 func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
-	for kind := range faultyStores(newFault()) {
+	for kind := range faultyStores(newFakeKernel()) {
 		for _, call := range []string{"open", "ftruncate", "fallocate", "mmap"} {
-			f := newFault()
+			f := newFakeKernel()
 			budget := &budget{limit: 1 << 30}
 			p := NewPool(faultyStores(f)[kind], budget, PoolOptions{})
 			if f.mappings > 0 || kind == "anonymous" && call != "mmap" {
@@ -172,7 +172,7 @@ func TestKernelsRefusalIsNotMemoryComingBack(t *testing.T) {
 // TestIdleBuffersGiveUpTheirDescriptors: if the kernel has no more descriptors, idle buffers are
 // freed.
 func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
-	f := newFault()
+	f := newFakeKernel()
 	budget := &budget{limit: 1 << 30}
 	p := NewPool(newStore(fakeRoot, f), budget, PoolOptions{})
 	f.limit = 40
@@ -210,7 +210,7 @@ func TestIdleBuffersGiveUpTheirDescriptors(t *testing.T) {
 // only a few of them, and about each one eventually.
 func TestProbesAreBounded(t *testing.T) {
 	const buffers = 5000
-	f := newFault()
+	f := newFakeKernel()
 	budget := &budget{limit: 1 << 30}
 	p := NewPool(newStore(fakeRoot, f), budget, PoolOptions{})
 	var held []*Buffer
@@ -263,7 +263,7 @@ func TestWithoutLeases(t *testing.T) {
 		}
 		return nil
 	}
-	check := func(t *testing.T, f *fault, p *Pool, b *budget) {
+	check := func(t *testing.T, f *fakeKernel, p *Pool, b *budget) {
 		t.Helper()
 		first := get(t, p, miB)
 		second := get(t, p, miB)
@@ -285,7 +285,7 @@ func TestWithoutLeases(t *testing.T) {
 		}
 	}
 	t.Run("from the start", func(t *testing.T) {
-		f, b := newFault(), &budget{limit: 1 << 30}
+		f, b := newFakeKernel(), &budget{limit: 1 << 30}
 		f.failing(refuse)
 		s := newStore(fakeRoot, f)
 		if err := s.Leases(); !errors.Is(err, unix.EINVAL) {
@@ -294,7 +294,7 @@ func TestWithoutLeases(t *testing.T) {
 		check(t, f, NewPool(s, b, PoolOptions{}), b)
 	})
 	t.Run("from some time on", func(t *testing.T) {
-		f, b := newFault(), &budget{limit: 1 << 30}
+		f, b := newFakeKernel(), &budget{limit: 1 << 30}
 		p := NewPool(newStore(fakeRoot, f), b, PoolOptions{})
 		if err := p.Stats().ReuseError; err != nil {
 			t.Fatal(err)
@@ -305,7 +305,7 @@ func TestWithoutLeases(t *testing.T) {
 		check(t, f, p, b)
 	})
 	t.Run("ordinary memory needs none", func(t *testing.T) {
-		f, b := newFault(), &budget{limit: 1 << 30}
+		f, b := newFakeKernel(), &budget{limit: 1 << 30}
 		f.failing(refuse)
 		p := NewPool(faultyStores(f)["anonymous"], b, PoolOptions{})
 		first := get(t, p, miB)
@@ -320,7 +320,7 @@ func TestWithoutLeases(t *testing.T) {
 // be changed later.
 func TestHostRefused(t *testing.T) {
 	for _, call := range []string{"mmap", "mremap"} {
-		f, account := newFault(), NewAccount("scratch")
+		f, account := newFakeKernel(), NewAccount("scratch")
 		h := NewHost(DefaultPolicy(), account)
 		h.system = f
 		if call == "mremap" {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // budget is a plain limit that records its calls.
@@ -209,6 +211,8 @@ func TestFullFileSystemIsAnErrorNotASignal(t *testing.T) {
 	defer p.Close()
 	if _, err := p.Get(64 << 20); !errors.Is(err, errKernel) || !errors.Is(err, unix.ENOSPC) || errors.Is(err, ErrNoMemory) {
 		t.Fatalf("error %v, want errKernel", err)
+	} else if fault.Of(err) != fault.Memory {
+		t.Errorf("%v is not taken for a lack of memory", err)
 	}
 	if used := b.charged(); used != 0 || b.returns() != 0 {
 		t.Errorf("%d bytes charged for a buffer that could not be made, memory came back %d times", used, b.returns())

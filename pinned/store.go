@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/detached"
+	"github.com/batchfs/batchfs/internal/fault"
 )
 
 // Either the budget or the kernel can refuse memory, and the remedies differ.
@@ -22,8 +23,14 @@ var (
 	errKernel = errors.New("the kernel refused")
 )
 
-// refused returns errKernel with the request and the kernel's answer.
-func refused(what string, err error) error { return fmt.Errorf("%w to %s: %w", errKernel, what, err) }
+// refused returns errKernel with the request and the kernel's answer. A full tmpfs is a lack of
+// memory, whereas of other files ENOSPC says that a disk is full.
+func refused(what string, err error) error {
+	if errors.Is(err, unix.ENOSPC) {
+		err = &fault.Fault{Cause: fault.Memory, Err: err}
+	}
+	return fmt.Errorf("%w to %s: %w", errKernel, what, err)
+}
 
 // A Store is where buffers come from: a private tmpfs, or anonymous memory if the process may
 // not have one.

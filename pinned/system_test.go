@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fault is a simulated kernel: files are numbers with a size, their mappings are ordinary
+// fakeKernel is a simulated kernel: files are numbers with a size, their mappings are ordinary
 // memory. It fails as told, and records what it handed out.
-type fault struct {
+type fakeKernel struct {
 	kernel
 	fail func(call string) error // nil: nothing fails
 
@@ -27,9 +27,11 @@ type fakeFile struct {
 	seen   bool // by a reader
 }
 
-func newFault() *fault { return &fault{calls: map[string]int{}, files: map[int]*fakeFile{}} }
+func newFakeKernel() *fakeKernel {
+	return &fakeKernel{calls: map[string]int{}, files: map[int]*fakeFile{}}
+}
 
-func (f *fault) call(name string) error {
+func (f *fakeKernel) call(name string) error {
 	f.mu.Lock()
 	f.calls[name]++
 	fail := f.fail
@@ -40,32 +42,32 @@ func (f *fault) call(name string) error {
 	return fail(name)
 }
 
-func (f *fault) failing(fail func(call string) error) {
+func (f *fakeKernel) failing(fail func(call string) error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail = fail
 }
 
-func (f *fault) count(name string) int {
+func (f *fakeKernel) count(name string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[name]
 }
 
 // held returns the number of open files and of mappings.
-func (f *fault) held() (files, mappings int) {
+func (f *fakeKernel) held() (files, mappings int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.files), f.mappings
 }
 
-func (f *fault) see(b *Buffer, seen bool) {
+func (f *fakeKernel) see(b *Buffer, seen bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.files[b.Fd()].seen = seen
 }
 
-func (f *fault) temporary(int) (int, error) {
+func (f *fakeKernel) temporary(int) (int, error) {
 	if err := f.call("open"); err != nil {
 		return -1, err
 	}
@@ -79,7 +81,7 @@ func (f *fault) temporary(int) (int, error) {
 	return f.next, nil
 }
 
-func (f *fault) close(fd int) {
+func (f *fakeKernel) close(fd int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if fd == fakeRoot {
@@ -91,7 +93,7 @@ func (f *fault) close(fd int) {
 	delete(f.files, fd)
 }
 
-func (f *fault) truncate(fd int, size int64) error {
+func (f *fakeKernel) truncate(fd int, size int64) error {
 	if err := f.call("ftruncate"); err != nil {
 		return err
 	}
@@ -101,14 +103,14 @@ func (f *fault) truncate(fd int, size int64) error {
 	return nil
 }
 
-func (f *fault) allocate(_ int, mode uint32, _, _ int64) error {
+func (f *fakeKernel) allocate(_ int, mode uint32, _, _ int64) error {
 	if mode&unix.FALLOC_FL_PUNCH_HOLE != 0 {
 		return f.call("punch")
 	}
 	return f.call("fallocate")
 }
 
-func (f *fault) lease(fd, kind int) error {
+func (f *fakeKernel) lease(fd, kind int) error {
 	if err := f.call("fcntl"); err != nil {
 		return err
 	}
@@ -128,7 +130,7 @@ func (f *fault) lease(fd, kind int) error {
 	return nil
 }
 
-func (f *fault) mapped(name string, m func() ([]byte, error)) ([]byte, error) {
+func (f *fakeKernel) mapped(name string, m func() ([]byte, error)) ([]byte, error) {
 	if err := f.call(name); err != nil {
 		return nil, err
 	}
@@ -138,27 +140,27 @@ func (f *fault) mapped(name string, m func() ([]byte, error)) ([]byte, error) {
 	return m()
 }
 
-func (f *fault) mapFile(_, n int) ([]byte, error) { return f.mapMemory(n) }
-func (f *fault) mapMemory(n int) ([]byte, error) {
+func (f *fakeKernel) mapFile(_, n int) ([]byte, error) { return f.mapMemory(n) }
+func (f *fakeKernel) mapMemory(n int) ([]byte, error) {
 	return f.mapped("mmap", func() ([]byte, error) { return f.kernel.mapMemory(n) })
 }
 
-func (f *fault) remap(m []byte, n, flags int) ([]byte, error) {
+func (f *fakeKernel) remap(m []byte, n, flags int) ([]byte, error) {
 	if err := f.call("mremap"); err != nil {
 		return nil, err
 	}
 	return f.kernel.remap(m, n, flags)
 }
 
-func (f *fault) unmap(m []byte) {
+func (f *fakeKernel) unmap(m []byte) {
 	f.mu.Lock()
 	f.mappings--
 	f.mu.Unlock()
 	f.kernel.unmap(m)
 }
 
-func (f *fault) advise([]byte, int) error { return f.call("madvise") }
-func (f *fault) lock([]byte) error        { return f.call("mlock") }
+func (f *fakeKernel) advise([]byte, int) error { return f.call("madvise") }
+func (f *fakeKernel) lock([]byte) error        { return f.call("mlock") }
 
 // fakeRoot is the descriptor of the directory that contains the files.
 const fakeRoot = 0

@@ -97,7 +97,7 @@ func TestRemedies(t *testing.T) {
 		{wrap(engine.ErrMachine, gpu.ErrLost), "see dmesg and nvidia-smi; mount again"},
 		{wrap(engine.ErrMachine, gpu.ErrNVJPEG), "see dmesg and nvidia-smi; --gpu-decode"},
 		{wrap(engine.ErrNoMemory), "raise --memory-limit"},
-		{wrap(engine.ErrMachine, unix.ENOSPC), "the kernel refuses memory"},
+		{wrap(engine.ErrNoMemory, unix.ENOSPC), "the kernel refuses memory"},
 		{wrap(engine.ErrNoRoomOnGPU), "raise --device-memory-limit, hold fewer"},
 		{wrap(engine.ErrNoMemory, gpu.ErrMemory), "raise --device-memory-limit, or leave more"},
 		{wrap(engine.ErrMachine, engine.ErrPanic), "this is a bug in batchfs"},
