@@ -34,7 +34,7 @@ type Explanation struct {
 	Last    *Failure          `json:"last_error"` // nil: no error is known
 	Corrupt []dataset.BadFile `json:"corrupt"`    // files that the batch would show, if they are known
 
-	Root    string `json:"-"` // root of the mount
+	Root    string `json:"-"` // root of the mount; "": the path is in none
 	Dataset string `json:"-"`
 	OnError string `json:"-"`
 }
@@ -54,6 +54,9 @@ func explain(path string) (why Explanation, err error) {
 	}
 	real := resolve.Links(path)
 	if why.Root, err = mountOf(real); err != nil {
+		return why, err
+	}
+	if err := why.addConfig(); err != nil {
 		return why, err
 	}
 	if _, err := os.Lstat(real); err != nil {
@@ -102,19 +105,22 @@ func mountOf(path string) (root string, err error) {
 	}
 }
 
-// addCorrupt adds the files that the batch's document calls corrupt. Only under --on-error fail
-// does the document do so, and can it be read without waiting for the batch.
-func (why *Explanation) addCorrupt(batch string) error {
+// addConfig adds what the mount's configuration says.
+func (why *Explanation) addConfig() error {
 	var config struct {
 		Dataset string `json:"dataset"`
 		Flags   struct {
 			OnError string `json:"on-error"`
 		} `json:"flags"`
 	}
-	if err := readJSON(filepath.Join(why.Root, ".batchfs", "config.json"), &config); err != nil {
-		return err
-	}
+	err := readJSON(filepath.Join(why.Root, ".batchfs", "config.json"), &config)
 	why.Dataset, why.OnError = config.Dataset, config.Flags.OnError
+	return err
+}
+
+// addCorrupt adds the files that the batch's document calls corrupt. Only under --on-error fail
+// does the document do so, and can it be read without waiting for the batch.
+func (why *Explanation) addCorrupt(batch string) error {
 	if why.OnError != engine.Fail.String() {
 		return nil
 	}

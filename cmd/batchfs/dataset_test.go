@@ -28,6 +28,21 @@ func save[T string | []byte](t *testing.T, path string, content T) {
 	}
 }
 
+// TestMountIsNoDataset: whoever names a mount of batchfs as DATASET is told so.
+func TestMountIsNoDataset(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{".batchfs/config.json": `{"dataset":"/data/photos"}`, "shard-0/epoch-0/batch-00000.json": "{}"})
+	for _, path := range []string{dir, filepath.Join(dir, "shard-0")} {
+		got := batchfs(t, "index", path)
+		if !strings.Contains(got.err, "no images found") || !strings.Contains(got.err, dir+" is a mount of batchfs; name the dataset that it serves, /data/photos") {
+			t.Errorf("%s: %s", path, got.err)
+		}
+	}
+	if got := batchfs(t, "index", t.TempDir()); strings.Contains(got.err, "mount of batchfs") {
+		t.Error(got.err)
+	}
+}
+
 // TestStoreAway: if a store cannot be reached, the message says so, and what to do.
 func TestStoreAway(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())

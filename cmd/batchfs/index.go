@@ -18,6 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/store"
 )
@@ -188,6 +189,10 @@ func datasetError(path string, err error) error {
 		return fmt.Errorf("%w while indexing %s", errInterrupted, path)
 	}
 	const try = "a dataset is " + aDataset
+	empty := try
+	if found, err := fusefs.Explain(context.Background(), path); err == nil || errors.Is(err, fusefs.ErrNotBatch) {
+		empty = fmt.Sprintf("%s is a mount of batchfs; name the dataset that it serves, %s", found.Root, shown(found.Dataset))
+	}
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(parent); err == nil && !store.IsURL(path) {
 		near = "ls " + shellWord(parent) + " shows what is there; " + toTry
@@ -207,7 +212,7 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrKeepIndex, "keep it elsewhere: --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
-		advice{dataset.ErrEmpty, try},
+		advice{dataset.ErrEmpty, empty},
 		advice{dataset.ErrKind, try},
 		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
 		advice{dataset.ErrManifest, manifest},
