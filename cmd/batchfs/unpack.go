@@ -80,8 +80,15 @@ func (u *unpacking) run(ctx context.Context, args []string) error {
 
 func (u *unpacking) unpack(f *unpackedFile) error {
 	packed, info, err := u.read(f.File)
+	if errors.Is(err, unix.EISDIR) {
+		return hint(err, "to unpack all packed images in it: find %s -name '*%s' -exec batchfs unpack {} +", shellWord(f.File), decode.PackedExt)
+	}
 	if err != nil {
 		return err
+	}
+	if decode.Sniff(packed) != decode.Packed {
+		return hint(fmt.Errorf("%s is not a packed image", shown(f.File)),
+			"only images that batchfs convert --packed-ratio has packed can be unpacked; all others are originals")
 	}
 	data, err := decode.Unpack(packed)
 	switch {

@@ -44,7 +44,13 @@ func TestUnpackOne(t *testing.T) {
 		t.Errorf("to standard output: %d bytes, %s", len(got.out), got.err)
 	}
 	packedPhoto(t, dir, "memory.jpg", decode.ForMemory)
-	if got := batchfs(t, "unpack", filepath.Join(dir, "memory.jpg.bfs")); got.status != statusFailed || !strings.Contains(got.err, "was packed for memory") {
-		t.Errorf("packed for memory: %+v", got)
+	for name, want := range map[string]string{
+		"memory.jpg.bfs": "was packed for memory",
+		"a.jpg":          "is not a packed image\nbatchfs: hint: only images that batchfs convert",
+		".":              "is a directory\nbatchfs: hint: to unpack all packed images in it: find " + dir + " -name '*.bfs' -exec batchfs unpack {} +",
+	} {
+		if got := batchfs(t, "unpack", filepath.Join(dir, name)); got.status != statusFailed || !strings.Contains(got.err, want) {
+			t.Errorf("%s: %+v", name, got)
+		}
 	}
 }
