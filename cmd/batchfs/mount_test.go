@@ -222,7 +222,7 @@ func TestMountFlags(t *testing.T) {
 	cpu := anyCPU(t)
 	r, err := requested(t, "--shards", "8", "photos", "--batch-size=256", "mnt", "--shuffle", "--seed", "18446744073709551615",
 		"--stick-to-shard", "--pad-last-batch=false", "--last-batch", "drop", "--size", "224x320", "--color", "gray", "--fill", "127",
-		"--layout", "nchw", "--epochs", "3", "--list", ".npy,json,npy", "--prefetch-queue-depth", "5", "--workers", "7", "--memory-limit", "2GiB",
+		"--layout", "nchw", "--epochs", "3", "--list", ".npy,json", "--prefetch-queue-depth", "5", "--workers", "7", "--memory-limit", "2GiB",
 		"--on-error", "zero", "--max-pixels", "1000", "--ignore-orientation", "--jpeg-scaling=off", "--allow-outside", "--read-path", "direct", "--allow-other",
 		"--uid", "1000", "--gid", "100", "--file-mode", "0640", "--dir-mode", "750", "--log-level", "error", "-o", "batch_workers=3",
 		"--resize", "random-resized-crop", "--crop-area", "0.1,0.9", "--crop-ratio", "1, 3/2", "--flip", "1/2", "--dtype", "bfloat16", "--mean", "118.5",

@@ -290,7 +290,7 @@ func treeFlags(f *flagSet, o *fusefs.Options) {
 	f.add("dir-mode", "0555", "permissions of the directories, `OCTAL`", mode(&o.DirMode))
 }
 
-// forms accepts a list of a batch's forms and drops duplicates. Forms of arrays are numbered by
+// forms accepts a list of a batch's forms, without duplicates. Forms of arrays are numbered by
 // their names, in order of appearance.
 func forms(to *[]layout.Form, arrays *layout.Names) parser {
 	var words []string
@@ -312,9 +312,10 @@ func forms(to *[]layout.Form, arrays *layout.Names) parser {
 					return rule
 				}
 			}
-			if !slices.Contains(list, form) {
-				list = append(list, form)
+			if slices.Contains(list, form) {
+				return rule + ", each at most once"
 			}
+			list = append(list, form)
 		}
 		*to, *arrays = list, names
 		return ""
