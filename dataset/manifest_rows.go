@@ -31,6 +31,7 @@ type Rows struct {
 	Version   string
 	Unsettled bool
 	Packed    bool // the files hold the images
+	InOrder   bool // if set, Each calls take in the order of the dataset, if that is of the rows
 	// Table describes the first file with rows. It is set by Look if the files are Packed.
 	Table *archive.Table
 
@@ -120,13 +121,22 @@ func (r *Rows) Clean(name string) string {
 	return clean
 }
 
+// Allows returns ErrOutside for a path in a column that leaves the manifest's directory, unless the
+// Options allow that.
+func (r *Rows) Allows(name string) error {
+	if filepath.IsLocal(r.Clean(name)) || r.p.AllowOutside && r.p.src.remote == nil {
+		return nil
+	}
+	return ErrOutside
+}
+
 // nearColumns is how many bytes one read takes from a file in a store while images are skipped.
 const nearColumns = 256 << 10
 
 // Look finds out which columns the files have, if they are Packed.
 func (r *Rows) Look(ctx context.Context) error {
 	r.tables = make([]*archive.Table, len(r.files))
-	err := r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) (err error) {
+	err := r.eachFile(ctx, 16, func(ctx context.Context, k int, f *io.SectionReader) (err error) {
 		memory := r.p.memory.holding(ctx)
 		defer memory.release()
 		r.tables[k], err = archive.ReadTable(ctx, f, f.Size(), archive.Options{Label: r.p.src.labels, Block: nearColumns, Memory: memory.take})
@@ -158,9 +168,9 @@ func caught(err *error) {
 	}
 }
 
-// eachFile calls f for the files, several at once, and adds the file's name to errors.
-func (r *Rows) eachFile(ctx context.Context, f func(ctx context.Context, k int, file *io.SectionReader) error) error {
-	return parallel.Each(ctx, min(r.p.requests(), 16), len(r.files), nil, func(ctx context.Context, items iter.Seq[int]) error {
+// eachFile calls f for the files, up to most at once, and adds the file's name to errors.
+func (r *Rows) eachFile(ctx context.Context, most int, f func(ctx context.Context, k int, file *io.SectionReader) error) error {
+	return parallel.Each(ctx, min(r.p.requests(), most), len(r.files), nil, func(ctx context.Context, items iter.Seq[int]) error {
 		for k := range items {
 			o := r.files[k]
 			file, err := r.p.storage.openWhole(o)
@@ -188,14 +198,19 @@ func (r *Rows) Bytes() (n int64) {
 	return n
 }
 
-// Each calls take for all rows, one call at a time; rows of several files come in no defined order.
+// Each calls take for all rows, one call at a time. Rows of several files come in no defined order,
+// unless InOrder is set.
 // Of Packed files, it reads only the wanted columns. If progress is not nil, it is called with the
 // number of further bytes done, never at the same time as take. An error of a file wraps
 // ErrManifest or ErrArchive.
 func (r *Rows) Each(ctx context.Context, wanted func(column string) bool, progress func(more int64), take func(*Row) error) error {
 	var mu sync.Mutex
 	var taken error // an error of take, not of the file
-	return r.eachFile(ctx, func(ctx context.Context, k int, f *io.SectionReader) error {
+	files := 16
+	if r.InOrder {
+		files = 1
+	}
+	return r.eachFile(ctx, files, func(ctx context.Context, k int, f *io.SectionReader) error {
 		name, size, told := r.files[k].name, r.files[k].id.Size, int64(0)
 		tell := func(done int64) {
 			mu.Lock()

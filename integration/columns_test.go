@@ -13,8 +13,8 @@ import (
 )
 
 // TestTargetsInColumns: a folder with a manifest has the same masks, boxes and texts if the
-// manifest is in a store, and if they are in the columns of Parquet files with the images, here and
-// in a store.
+// manifest is in a store, if they are in the columns of Parquet files with the images, here and in
+// a store, and if the folder is converted.
 func TestTargetsInColumns(t *testing.T) {
 	type picture struct {
 		Bytes []byte  `parquet:"bytes"`
@@ -81,5 +81,10 @@ func TestTargetsInColumns(t *testing.T) {
 		for range 2 { // the first mount has kept what it read
 			sameFrom(t, want, 1, place, all...).finish(t)
 		}
+	}
+	for name, shares := range map[string][]string{"packed": {"--packed-ratio", "1"}, "raw": {"--raw-ratio", "1"}} {
+		out := filepath.Join(t.TempDir(), name)
+		execute(t, append([]string{"convert", m.dir, out}, shares...)...).done(t)
+		sameFrom(t, want, 1, out, flags...).finish(t)
 	}
 }

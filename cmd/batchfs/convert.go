@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/dustin/go-humanize/english"
 	"github.com/urfave/cli/v2"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -117,6 +118,7 @@ func rawFlags(f *flagSet, o *convert.Options) {
 func (r *convertRequest) convert(ctx context.Context, a *annotation.Dataset) (printable, error) {
 	ds, o := a.Images, r.options
 	o.Manifest = ds.Manifest
+	o.Rows = func(ctx context.Context) (*dataset.Rows, error) { return dataset.FindRows(ctx, r.dataset, r.source) }
 	if len(r.auto) > 0 {
 		o.Auto = func(ctx context.Context) (convert.Shares, error) {
 			result, err := r.runProfile(ctx, r.dataset, ds, r.forMount(ds), r.gpu)
@@ -172,7 +174,22 @@ func (r *convertRequest) announce(p convert.Plan) {
 		will += fmt.Sprintf(", %d packed (%d already)", p.Packed, p.AlreadyPacked)
 	}
 	r.printf("%s; kept as %s, %s, %s\n", will, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
+	for _, left := range p.LeftOut {
+		r.printf("left out: %s\n", columnsLeft(left))
+	}
+	if p.Turned > 0 {
+		r.printf("%s to be turned upright, which the columns of the manifest would not fit: not made raw\n", count(p.Turned, "image"))
+	}
 	r.printf("this needs %s in %s, where %s are free\n", formatBytes(p.NeedBytes), filepath.Dir(p.Out), formatBytes(p.FreeBytes))
+}
+
+// columnsLeft says which columns the result's manifest lacks, and why.
+func columnsLeft(left convert.LeftOut) string {
+	var names []string
+	for _, name := range left.Columns {
+		names = append(names, shown(name))
+	}
+	return fmt.Sprintf("%s %s: %s", english.PluralWord(len(names), "column", ""), english.WordSeries(names, "and"), left.Why)
 }
 
 // convertError adds a hint to the error of a conversion that ended early.
@@ -199,6 +216,7 @@ func convertError(out string, plan convert.Plan, err error) error {
 		advice{convert.ErrSettings, "to continue, give the same flags; to start again: rm -r " + partial},
 		advice{convert.ErrName, "to start again, rename one: mv FILE OTHER"},
 		advice{convert.ErrSource, "to start again: rm -r " + partial},
+		advice{dataset.ErrOutside, "if that is intended: --allow-outside"},
 		advice{convert.ErrMemory, "to continue with more memory, add --memory-limit SIZE to the same command"},
 		advice{convert.ErrBusy, "fuser -v " + partial},
 		advice{convert.ErrMountpoint, "choose a directory in it: batchfs convert DATASET " + shellWord(filepath.Join(out, "mixed"))},
@@ -222,6 +240,16 @@ func (r convertResult) print(out io.Writer) {
 	}
 	if r.Manifest != "" {
 		t.row("manifest", "%s", shown(r.Manifest))
+	}
+	if r.Carried != nil {
+		files := ""
+		if r.ColumnFiles > 0 {
+			files = fmt.Sprintf("; %s that they name", count(r.ColumnFiles, "file"))
+		}
+		t.row("columns", "%s%s", someOf(r.Carried), files)
+	}
+	for _, left := range r.LeftOut {
+		t.row("left out", "%s", columnsLeft(left))
 	}
 	if r.Classes != "" {
 		t.row("classes", "%s; mount with --classes and this file", shown(r.Classes))

@@ -21,6 +21,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -59,6 +60,7 @@ type conversion struct {
 	ds    *dataset.Dataset
 	o     Options
 	names names
+	table table
 	tree  *tree
 
 	first, end int // the samples whose files this run makes
@@ -84,6 +86,12 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 		if !c.named() {
 			c.report.Classes = filepath.Join(c.tree.out, classesName)
 		}
+		c.table.named = c.ds.Classes != nil && c.report.Classes == ""
+	}
+	c.table.ds, c.table.names, c.table.tree, c.table.report, c.table.open = c.ds, &c.names, c.tree, &c.report, c.o.Rows
+	resized := c.o.Resize != resample.None && (c.o.Auto != nil || c.o.Shares.Raw > 0)
+	if err := c.table.survey(ctx, resized); err != nil {
+		return err
 	}
 	if err := c.survey(ctx); err != nil {
 		return err
@@ -117,7 +125,7 @@ func (c *conversion) write(ctx context.Context, out string) (err error) {
 	if err := c.clear(ctx); err != nil {
 		return err
 	}
-	if err := c.writeManifest(); err != nil {
+	if err := c.writeManifest(ctx); err != nil {
 		return err
 	}
 	return c.tree.finish()
@@ -128,7 +136,7 @@ func (c *conversion) survey(ctx context.Context) error {
 	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			f := sample.CostOf(c.ds, i)
-			c.states[i] = state{is: f, to: f}
+			c.states[i] = state{is: f, to: f, turned: !c.o.IgnoreOrientation && c.table.isTurned(i)}
 			if err := c.examine(i); fault.Of(err) == fault.File {
 				c.spoil(i, err)
 			} else if err != nil {
@@ -294,8 +302,8 @@ func (c *conversion) mark(ctx context.Context) (m *mark, err error) {
 	return m, err
 }
 
-// fingerprint covers everything that the index says about the dataset, and its files' sizes and
-// times.
+// fingerprint covers everything that the index says about the dataset, its files' sizes and times,
+// and what columns say.
 func (c *conversion) fingerprint() string {
 	h := sha256.New()
 	w := bufio.NewWriterSize(h, 64<<10)
@@ -304,6 +312,7 @@ func (c *conversion) fingerprint() string {
 		_ = binary.Write(w, binary.LittleEndian, c.ds.Stat(i)) // size and time
 		_ = w.WriteByte(s.code())
 	}
+	io.WriteString(w, c.table.sum)
 	w.Flush()
 	return hex.EncodeToString(h.Sum(nil))
 }
@@ -325,8 +334,11 @@ func (c *conversion) choose() {
 		}
 	}
 	p := &c.report.Plan
-	p.Raw, p.AlreadyRaw, p.Packed, p.AlreadyPacked = 0, 0, 0, 0
+	p.Raw, p.AlreadyRaw, p.Packed, p.AlreadyPacked, p.Turned = 0, 0, 0, 0, 0
 	for _, s := range c.states {
+		if s.turned && p.Shares.Raw > 0 {
+			p.Turned++
+		}
 		already := 0
 		if s.kept() {
 			already = 1

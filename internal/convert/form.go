@@ -56,6 +56,7 @@ type state struct {
 	is, to     shard.Cost // in the dataset and in the result
 	unreadable bool       // so it can only be kept
 	unpackable bool       // it has no packed form
+	turned     bool       // so it cannot be raw; see isTurned
 	made       bool       // its file is in place
 	ext        string     // what its name gets added
 }
@@ -72,7 +73,7 @@ func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
 	case s.is == f && !s.unreadable:
 		return counted
-	case s.unreadable, s.is != shard.Encoded && shares.Of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
+	case s.unreadable, s.turned && f == shard.Raw, s.is != shard.Encoded && shares.Of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
 		return excluded
 	}
 	return eligible

@@ -2,17 +2,20 @@ package convert
 
 import (
 	"bufio"
+	"cmp"
+	"context"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"io"
-	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-faster/jx"
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -35,37 +38,60 @@ func (c *conversion) named() bool {
 	return len(without) == 0 && slices.IsSortedFunc(classes, dataset.CompareNames)
 }
 
-// labels are the rows of a manifest: each sample's path and label. A label is a string if named
-// holds, else an int64, or nil if there is none. Sizes are left out: reading them again is quick,
-// and they are then the files' own.
-type labels iter.Seq2[string, any]
+// A row is one of the result's manifest.
+type row struct {
+	path          string
+	label         any      // a string if named holds, else an int64; nil: none
+	height, width int      // 0: not given
+	values        []string // in each column, as JSON; "": not given
+}
 
-func (c *conversion) labels(yield func(string, any) bool) {
-	classes := c.ds.Classes
-	if c.report.Classes != "" {
-		classes = nil
-	}
-	for i := range c.ds.Len() {
-		var label any
-		if l := c.ds.Label(i); l >= 0 && classes != nil {
-			label = classes[l]
+// A rowSource calls write for each row.
+type rowSource func(write func(row) error) error
+
+// rows are the rows of the result's manifest. They have sizes only if columns need them: reading
+// them again is quick, and they are then the files' own.
+func (c *conversion) rows(ctx context.Context) rowSource {
+	rowOf := func(i int) row {
+		r := row{path: c.names.kept(i) + c.states[i].ext}
+		if l := c.ds.Label(i); l >= 0 && c.table.named {
+			r.label = c.ds.Classes[l]
 		} else if l >= 0 {
-			label = int64(l)
+			r.label = int64(l)
 		}
-		if !yield(c.names.kept(i)+c.states[i].ext, label) {
-			return
+		return r
+	}
+	return func(write func(row) error) error {
+		if c.table.carried == nil {
+			for i := range c.ds.Len() {
+				if err := write(rowOf(i)); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
+		_, err := c.table.eachRow(ctx, func(i int, rows *dataset.Rows, source *dataset.Row) (err error) {
+			r := rowOf(i)
+			if c.table.sizes {
+				r.height, r.width = source.Height, source.Width
+			}
+			if r.values, err = c.table.values(rows, source); err != nil {
+				return err
+			}
+			return write(r)
+		})
+		return err
 	}
 }
 
 // writeManifest writes the result's manifest, if the source has one, in the same format, since that
 // can represent everything in the source.
-func (c *conversion) writeManifest() error {
+func (c *conversion) writeManifest(ctx context.Context) error {
 	name := c.names.manifest
 	if name == "" {
 		return nil
 	}
-	formats := map[string]func(io.Writer, labels) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
+	formats := map[string]func(io.Writer, *table, rowSource) error{".csv": writeCSV, ".jsonl": writeJSONL, ".parquet": writeParquet}
 	write := formats[strings.ToLower(filepath.Ext(name))]
 	if c.report.Classes != "" {
 		if err := c.writeWhole(classesName, func(w io.Writer) error {
@@ -75,7 +101,7 @@ func (c *conversion) writeManifest() error {
 			return err
 		}
 	}
-	return c.writeWhole(name, func(w io.Writer) error { return write(w, c.labels) })
+	return c.writeWhole(name, func(w io.Writer) error { return write(w, &c.table, c.rows(ctx)) })
 }
 
 // writeWhole writes a file of the result other than a sample.
@@ -94,57 +120,135 @@ func (c *conversion) writeWhole(name string, write func(w io.Writer) error) erro
 	return c.tree.place(temp, name)
 }
 
-func writeCSV(w io.Writer, rows labels) error {
+// heightColumn and widthColumn hold sizes, if there are any.
+const heightColumn, widthColumn = "height", "width"
+
+func writeCSV(w io.Writer, t *table, rows rowSource) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"path", "label"}) // out keeps errors until Error
-	for path, label := range rows {
-		text := ""
-		if label != nil {
-			text = fmt.Sprint(label)
+	header := []string{"path", labelColumn}
+	if t.sizes {
+		header = append(header, heightColumn, widthColumn)
+	}
+	for _, c := range t.carried {
+		header = append(header, c.name)
+	}
+	_ = out.Write(header) // out keeps errors until Error
+	err := rows(func(r row) error {
+		fields := []string{r.path, ""}
+		if r.label != nil {
+			fields[1] = fmt.Sprint(r.label)
 		}
-		_ = out.Write([]string{path, text})
-	}
-	out.Flush()
-	return out.Error()
-}
-
-func writeJSONL(w io.Writer, rows labels) error {
-	type line struct {
-		Path  string `json:"path"`
-		Label any    `json:"label,omitempty"`
-	}
-	out := json.NewEncoder(w)
-	out.SetEscapeHTML(false)
-	for path, label := range rows {
-		if err := out.Encode(line{path, label}); err != nil {
-			return err
+		if t.sizes {
+			fields = append(fields, sizeText(r.height), sizeText(r.width))
 		}
-	}
-	return nil
-}
-
-// writeParquet writes paths as bytes, because they need not be UTF-8.
-func writeParquet(w io.Writer, rows labels) error {
-	column := parquet.Int(64)
-	for _, label := range rows {
-		if _, named := label.(string); named {
-			column = parquet.String()
+		for _, value := range r.values {
+			text, _ := textOf(value)
+			fields = append(fields, text)
 		}
-	}
-	schema := parquet.NewSchema("samples", parquet.Group{
-		"label": parquet.Optional(parquet.Encoded(column, &parquet.RLEDictionary)),
-		"path":  parquet.Leaf(parquet.ByteArrayType),
+		return out.Write(fields)
 	})
-	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Snappy))
-	for path, label := range rows {
-		defined := 0
-		if label != nil {
-			defined = 1
-		}
-		row := parquet.Row{parquet.ValueOf(label).Level(0, defined, 0), parquet.ValueOf([]byte(path)).Level(0, 0, 1)}
-		if _, err := out.WriteRows([]parquet.Row{row}); err != nil {
-			return err
+	out.Flush()
+	return cmp.Or(err, out.Error())
+}
+
+// sizeText is a height or a width as text; "": it is not given.
+func sizeText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func writeJSONL(w io.Writer, t *table, rows rowSource) error {
+	var e jx.Encoder
+	return rows(func(r row) error {
+		e.Reset()
+		e.Obj(func(e *jx.Encoder) {
+			e.Field("path", func(e *jx.Encoder) { e.Str(r.path) })
+			switch label := r.label.(type) {
+			case string:
+				e.Field(labelColumn, func(e *jx.Encoder) { e.Str(label) })
+			case int64:
+				e.Field(labelColumn, func(e *jx.Encoder) { e.Int64(label) })
+			}
+			if r.height > 0 {
+				e.Field(heightColumn, func(e *jx.Encoder) { e.Int(r.height) })
+			}
+			if r.width > 0 {
+				e.Field(widthColumn, func(e *jx.Encoder) { e.Int(r.width) })
+			}
+			for k, value := range r.values {
+				if value != "" {
+					e.Field(t.carried[k].name, func(e *jx.Encoder) { e.Raw([]byte(value)) })
+				}
+			}
+		})
+		_, err := w.Write(append(e.Bytes(), '\n'))
+		return err
+	})
+}
+
+// writeParquet writes paths as bytes, because they need not be UTF-8. Columns with other values
+// than texts become JSON.
+func writeParquet(w io.Writer, t *table, rows rowSource) error {
+	label := parquet.Int(64)
+	if t.named {
+		label = parquet.String()
+	}
+	group := parquet.Group{
+		labelColumn: parquet.Optional(parquet.Encoded(label, &parquet.RLEDictionary)),
+		"path":      parquet.Leaf(parquet.ByteArrayType),
+	}
+	if t.sizes {
+		group[heightColumn], group[widthColumn] = parquet.Optional(parquet.Int(64)), parquet.Optional(parquet.Int(64))
+	}
+	for _, c := range t.carried {
+		if group[c.name] = parquet.Optional(parquet.JSON()); c.isText {
+			group[c.name] = parquet.Optional(parquet.String())
 		}
 	}
-	return out.Close()
+	schema := parquet.NewSchema("samples", group)
+	numbers := map[string]int{} // of columns, which are sorted by name
+	for k, name := range slices.Sorted(maps.Keys(group)) {
+		numbers[name] = k
+	}
+	out := parquet.NewWriter(w, schema, parquet.Compression(&parquet.Snappy))
+	err := rows(func(r row) error {
+		values := make(parquet.Row, len(numbers))
+		set := func(name string, value any) {
+			k, defined := numbers[name], 0
+			if value != nil {
+				defined = 1
+			}
+			values[k] = parquet.ValueOf(value).Level(0, defined, k)
+		}
+		set(labelColumn, r.label)
+		if t.sizes {
+			set(heightColumn, sizeValue(r.height))
+			set(widthColumn, sizeValue(r.width))
+		}
+		for k, c := range t.carried {
+			switch text, _ := textOf(r.values[k]); {
+			case r.values[k] == "":
+				set(c.name, nil)
+			case c.isText:
+				set(c.name, text)
+			default:
+				set(c.name, r.values[k])
+			}
+		}
+		k := numbers["path"]
+		values[k] = parquet.ValueOf([]byte(r.path)).Level(0, 0, k)
+		_, err := out.WriteRows([]parquet.Row{values})
+		return err
+	})
+	return cmp.Or(err, out.Close())
+}
+
+// sizeValue is a height or a width; nil: it is not given.
+func sizeValue(n int) any {
+	if n == 0 {
+		return nil
+	}
+	return int64(n)
 }

@@ -78,7 +78,7 @@ func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
 			fmt.Fprintf(&b, "{\"path\":%q,\"label\":%s}\n", p, label(i))
 		}
 	default:
-		r := func(yield func(string, any) bool) {
+		r := func(write func(row) error) error {
 			for i, p := range paths {
 				var l any
 				if n, err := strconv.ParseInt(label(i), 10, 64); err == nil && !strings.HasPrefix(name, "names") {
@@ -86,16 +86,17 @@ func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
 				} else if label(i) != "" {
 					l = label(i)
 				}
-				if !yield(p, l) {
-					return
+				if err := write(row{path: p, label: l}); err != nil {
+					return err
 				}
 			}
+			return nil
 		}
 		write := writeCSV
 		if filepath.Ext(name) == ".parquet" {
 			write = writeParquet
 		}
-		if err := write(&b, r); err != nil {
+		if err := write(&b, &table{named: strings.HasPrefix(name, "names")}, r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -40,11 +41,14 @@ func newNames(ds *dataset.Dataset, o Options) names {
 
 // source is the absolute path of sample i's file, or for a sample in an archive or a store, a name
 // for people.
-func (n *names) source(i int) string {
-	if p := n.ds.Path(i); !filepath.IsAbs(p) {
-		return filepath.Join(n.ds.Root, p)
+func (n *names) source(i int) string { return n.sourceOf(n.ds.Path(i)) }
+
+// sourceOf is source for a path in a manifest.
+func (n *names) sourceOf(p string) string {
+	if filepath.IsAbs(p) {
+		return p
 	}
-	return n.ds.Path(i)
+	return filepath.Join(n.ds.Root, p)
 }
 
 // possible are the extensions that a sample may get: all of them, if it is encoded and readable.
@@ -58,15 +62,26 @@ func (n *names) possible(s state) (all []string) {
 }
 
 // kept is the path of sample i if it is kept as it is. Its raw or packed copy adds an extension.
-func (n *names) kept(i int) string {
-	p := n.ds.Path(i)
+func (n *names) kept(i int) string { return n.placed(n.ds.Path(i)) }
+
+// placed is the path, in the result, of the file with a path in the source.
+func (n *names) placed(p string) string {
 	if store.IsURL(p) {
 		p = filepath.Clean(strings.Replace(p, ":", "", 1))
 	}
 	if n.manifest == "" || filepath.IsLocal(p) {
 		return p
 	}
-	return "outside" + n.source(i)
+	return "outside" + n.sourceOf(p)
+}
+
+// reserved returns the part of a path that convert itself uses; "": there is none.
+func (n *names) reserved(name string) string {
+	first, _, _ := strings.Cut(name, "/")
+	if slices.Contains([]string{markerName, scratchName, classesName, n.manifest}, first) {
+		return first
+	}
+	return ""
 }
 
 // maxName is the longest name of a file, in bytes.
@@ -106,8 +121,7 @@ func (n *names) listed() (map[string]int, error) {
 	listed := map[string]int{}
 	for i := 0; n.manifest != "" && i < n.ds.Len(); i++ {
 		name := n.kept(i)
-		switch first, _, _ := strings.Cut(name, "/"); first {
-		case markerName, scratchName, classesName, n.manifest:
+		if first := n.reserved(name); first != "" {
 			return nil, fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
 		}
 		if k, taken := listed[name]; taken && n.source(i) != n.source(k) {

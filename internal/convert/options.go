@@ -53,6 +53,9 @@ type Options struct {
 	// Manifest is the path of the manifest that the dataset was opened from, "" if it was
 	// opened as a directory.
 	Manifest string
+	// Rows, if not nil, opens what the dataset's files say of its samples, for the columns of the
+	// result's manifest; see [dataset.FindRows].
+	Rows func(ctx context.Context) (*dataset.Rows, error)
 	// Part, if not zero, makes only the files of that part of the samples. A run of everything then
 	// continues the work.
 	Part dataset.Share

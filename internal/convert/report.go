@@ -73,11 +73,26 @@ type Plan struct {
 	Cloned        int `json:"cloned"`         // kept as clones, which share their blocks with the original
 	Copied        int `json:"copied"`         // kept as copies
 
+	Columns
+
 	RawBytes    int64 `json:"raw_bytes"`    // of the samples to make raw; an upper bound if they may become PGM
 	PackedBytes int64 `json:"packed_bytes"` // of the samples to pack, estimated
 	CopyBytes   int64 `json:"copied_bytes"` // of the files to copy
 	NeedBytes   int64 `json:"needed_bytes"` // free space that is still needed, in whole blocks
 	FreeBytes   int64 `json:"free_bytes"`   // free space
+}
+
+// Columns are those of the source besides paths and labels.
+type Columns struct {
+	Carried []string  `json:"columns,omitempty"` // the result's manifest has them
+	LeftOut []LeftOut `json:"columns_left_out,omitempty"`
+	Turned  int       `json:"turned,omitempty"` // samples that cannot be raw: what columns say fits the stored pixels only
+}
+
+// LeftOut are columns that the result's manifest lacks.
+type LeftOut struct {
+	Columns []string `json:"columns"`
+	Why     string   `json:"why"`
 }
 
 // Report describes what was done.
@@ -89,6 +104,8 @@ type Report struct {
 	Unpackable int `json:"unpackable"` // chosen to be packed, but without a packed form
 	Reused     int `json:"reused"`     // complete files of an earlier run
 	Symlinked  int `json:"symlinked"`  // kept as symbolic links, because they could be neither linked nor read
+	// ColumnFiles are the files that columns name, such as masks, which this run made.
+	ColumnFiles int `json:"column_files,omitempty"`
 
 	// Manifest is the absolute path of the result's manifest; "" for a directory dataset.
 	Manifest string `json:"manifest,omitempty"`
