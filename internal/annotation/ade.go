@@ -7,32 +7,45 @@ import (
 // adeClasses is the number of ADE20K's classes in the scene parsing benchmark.
 const adeClasses = 150
 
-// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images. There,
-// value 0 is everything else, and class 0 has value 1.
+// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images.
 func (f *finder) findADE() (bool, error) {
 	dir := f.beside(f.Images, "images", "annotations")
-	if dir == "" {
+	if dir == "" || f.adeInfo(dir) == "" {
 		return false, nil
 	}
-	info := join(dirOf(dir), adeInfo)
-	if !f.isFile(info) {
-		info = join(dirOf(dirOf(dir)), adeInfo)
-	}
-	if !f.isFile(info) {
-		return false, nil
-	}
-	text, err := f.readSmall(info)
+	names, err := f.files(dir, ".png", namesBelow)
 	if err != nil {
 		return false, err
 	}
-	names, err := f.files(dir, ".png", namesBelow)
 	f.takeMasks(dir, ".png", names)
+	return true, f.takeADE(dir)
+}
+
+// adeInfo is the path of objectInfo150.txt above a folder of masks; "": they are not those of
+// ADE20K.
+func (f *finder) adeInfo(dir string) string {
+	for _, above := range []string{dirOf(dir), dirOf(dirOf(dir))} {
+		if info := join(above, adeInfo); f.isFile(info) {
+			return info
+		}
+	}
+	return ""
+}
+
+// takeADE takes the values of masks for those of ADE20K, if they are: value 0 is everything else,
+// and class 0 has value 1.
+func (f *finder) takeADE(dir string) error {
+	info := f.adeInfo(dir)
+	if info == "" {
+		return nil
+	}
+	text, err := f.readSmall(info)
 	f.MaskClasses = adeNames(string(text))
 	f.Values = []int32{-1}
 	for class := range int32(adeClasses) {
 		f.Values = append(f.Values, class)
 	}
-	return true, err
+	return err
 }
 
 const adeInfo = "objectInfo150.txt"

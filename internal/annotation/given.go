@@ -98,5 +98,12 @@ func (f *finder) readIn(place string) (bool, error) {
 			}
 		}
 	}
-	return f.masksIn(dir, ending)
+	found, err := f.masksIn(dir, ending)
+	if !found || err != nil {
+		return found, err
+	}
+	if filepath.Base(dir) == vocMasks {
+		f.MaskClasses = vocMaskClasses()
+	}
+	return true, f.takeADE(dir)
 }

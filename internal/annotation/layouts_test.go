@@ -88,7 +88,8 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// TestADE: 0 is no class, and the others are numbered from 0.
+// TestADE: 0 is no class, and the others are numbered from 0, also where the folder of masks is
+// named, as for images that were converted.
 func TestADE(t *testing.T) {
 	dir := t.TempDir()
 	table := "Idx\tRatio\tTrain\tVal\tName\n"
@@ -97,10 +98,16 @@ func TestADE(t *testing.T) {
 	}
 	write(t, dir, map[string]string{
 		"objectInfo150.txt": table, "images/training/ADE_train_00000001.jpg": "", "annotations/training/ADE_train_00000001.png": "",
+		"packed/ADE_train_00000001.jpg.bfs": "",
 	})
-	f, got := find(t, dir, masks)
-	if m := got["ADE_train_00000001"].Mask; m != "ADE_train_00000001.png" || f.Layout != "ADE20K" || f.MaskClasses[0] != "class 1" || len(f.Values) != 151 || f.Values[0] != -1 || f.Values[150] != 149 {
-		t.Errorf("%q, %+v", m, f)
+	named := masks
+	named.Files = []string{filepath.Join(dir, "annotations/training")}
+	for place, o := range map[string]Options{"": masks, "packed": named} {
+		f, got := find(t, filepath.Join(dir, place), o)
+		if m := got["ADE_train_00000001"].Mask; m != "ADE_train_00000001.png" || o.Files == nil && f.Layout != "ADE20K" ||
+			f.MaskClasses[0] != "class 1" || len(f.Values) != 151 || f.Values[0] != -1 || f.Values[150] != 149 {
+			t.Errorf("%q, %+v", m, f)
+		}
 	}
 }
 

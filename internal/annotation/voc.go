@@ -13,9 +13,14 @@ import (
 // vocClasses are the classes of Pascal VOC, in its order.
 var vocClasses = strings.Fields("aeroplane bicycle bird boat bottle bus car cat chair cow diningtable dog horse motorbike person pottedplant sheep sofa train tvmonitor")
 
+// vocMasks is the folder of Pascal VOC's masks.
+const vocMasks = "SegmentationClass"
+
+func vocMaskClasses() []string { return append([]string{"background"}, vocClasses...) }
+
 // findVOC finds Annotations and SegmentationClass beside JPEGImages.
 func (f *finder) findVOC() (bool, error) {
-	objects, masks := f.beside(f.Images, "jpegimages", "Annotations"), f.beside(f.Images, "jpegimages", "SegmentationClass")
+	objects, masks := f.beside(f.Images, "jpegimages", "Annotations"), f.beside(f.Images, "jpegimages", vocMasks)
 	if objects == "" && masks == "" {
 		return false, nil
 	}
@@ -24,7 +29,7 @@ func (f *finder) findVOC() (bool, error) {
 		if _, err := f.masksIn(masks, ".png"); err != nil {
 			return false, err
 		}
-		f.MaskClasses = append([]string{"background"}, vocClasses...)
+		f.MaskClasses = vocMaskClasses()
 	}
 	if objects == "" {
 		return true, nil
