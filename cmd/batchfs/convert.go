@@ -132,7 +132,7 @@ func (r *convertRequest) convert(ctx context.Context, a *annotation.Dataset) (pr
 	o.Announce = func(p convert.Plan) {
 		plan = p
 		if !r.asJSON {
-			r.announce(p)
+			r.announce(p, ds)
 		}
 	}
 	bar := r.progress()
@@ -162,7 +162,7 @@ func (n notConverted) print(out io.Writer) {
 }
 
 // announce prints the plan before the conversion begins.
-func (r *convertRequest) announce(p convert.Plan) {
+func (r *convertRequest) announce(p convert.Plan, ds *dataset.Dataset) {
 	if p.Resumed {
 		r.printf("continuing in %s\n", p.Staging)
 	}
@@ -176,6 +176,9 @@ func (r *convertRequest) announce(p convert.Plan) {
 	r.printf("%s; kept as %s, %s, %s\n", will, count(p.Linked, "hard link"), count(p.Cloned, "clone"), count(p.Copied, "copy"))
 	for _, left := range p.LeftOut {
 		r.printf("left out: %s\n", columnsLeft(left))
+	}
+	if n := ds.Report.Ignored; ds.Packed && n > 0 {
+		r.printf("left out: %s of the archives (%s)\n", count(n, "other file"), ds.Report.IgnoredKinds())
 	}
 	if p.Turned > 0 {
 		r.printf("%s to be turned upright, which the columns of the manifest would not fit: not made raw\n", count(p.Turned, "image"))
