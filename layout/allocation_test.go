@@ -26,7 +26,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			}
 		},
 	}
-	for _, k := range Kernels() {
+	for _, k := range kernels() {
 		works["turn "+k.String()] = func() {
 			for _, channels := range []int{3, 4} {
 				turn(k, NCHW, floats, pixels, 100, channels, 4)
@@ -41,7 +41,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			slot := make([]byte, s.SampleBytes())
 			works["write "+d.String()+" "+w.kernel.String()] = func() {
 				w.Begin(slot, s, 8, 33, true, 5)
-				w.PutRows(0, 7, pixels, 99)
+				w.putRows(0, 7, pixels, 99)
 				w.PutRow(7, pixels)
 				w.End()
 				w.convert.Fill(slot, s, 3)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An ArrayType is the type of an array's elements; see [ParseArrayType].
+// An ArrayType is the type of an array's elements; see parseArrayType.
 type ArrayType struct {
 	name, numpy, safetensors string
 	size                     int
@@ -39,8 +39,8 @@ var arrayTypes = []ArrayType{
 	{"float64", "<f8", "F64", 8},
 }
 
-// ParseArrayType finds a type by the descr of a .npy file, such as <f4.
-func ParseArrayType(descr string) (ArrayType, bool) {
+// parseArrayType finds a type by the descr of a .npy file, such as <f4.
+func parseArrayType(descr string) (ArrayType, bool) {
 	i := slices.IndexFunc(arrayTypes, func(t ArrayType) bool {
 		order, kind := descr[:min(1, len(descr))], descr[min(1, len(descr)):]
 		return t.numpy == descr || t.size == 1 && t.numpy[1:] == kind && strings.Contains("|<>=", order)

@@ -163,7 +163,7 @@ func TestArrayNames(t *testing.T) {
 
 // TestHugeArrays: a batch with more bytes than a file can have still reports a size.
 func TestHugeArrays(t *testing.T) {
-	float, _ := ParseArrayType("<f8")
+	float, _ := parseArrayType("<f8")
 	for _, a := range []Array{
 		{Name: "a", Type: float, Shape: []int{1 << 59}}, {Name: "a", Type: float, Shape: []int{1 << 40, 1 << 18}},
 		{Name: "a", Type: float, Ragged: true, Offsets: []int64{0, 1 << 59, 1 << 60}},
@@ -180,7 +180,7 @@ func TestHugeArrays(t *testing.T) {
 	if fits.Err() != nil || Size(ArrayForm(0), fits) != Page+1<<54 {
 		t.Error(fits.Err(), Size(ArrayForm(0), fits))
 	}
-	if _, known := ParseArrayType("<f3"); known {
+	if _, known := parseArrayType("<f3"); known {
 		t.Error("float24 is a type")
 	}
 }

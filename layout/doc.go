@@ -28,8 +28,9 @@
 // a time. Floats are not looked up but computed, 8 at a time: (v-mean)/std as one or two
 // multiply-adds in float32. That is not exact, but it has only 256 possible arguments, and a
 // Writer tries all of them when it is created. If a formula differs from the table in one bit,
-// the Writer uses the next more accurate one, and finally the table. [Kernels] lists what is
-// available; "none" needs no C and produces the same bytes.
+// the Writer uses the next more accurate one, and finally the table. A kernel that this build or
+// this processor lacks is replaced by the next slower one; the slowest, kernel.None, needs no C.
+// All produce the same bytes.
 package layout
 
 // Page is the alignment of pixels in files that have a header.

@@ -153,9 +153,9 @@ func (p *literal) descr() (t ArrayType) {
 		return t
 	}
 	descr := p.quoted()
-	t, ok := ParseArrayType(descr)
+	t, ok := parseArrayType(descr)
 	if little, big := strings.CutPrefix(descr, ">"); !ok && big {
-		if _, known := ParseArrayType("<" + little); known {
+		if _, known := parseArrayType("<" + little); known {
 			p.fail("its elements are big-endian: save them as numpy.save(FILE, a.astype(%q))",
 				"<"+little)
 		}

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In the order of the kernels in row_kernel.go, and of the dtypes in spec.go. */
+/* In the order of the kernels of package kernel, from None on, and of the dtypes in spec.go. */
 enum { BFS_GO, BFS_PORTABLE, BFS_SSSE3, BFS_AVX2 };
 enum { BFS_UINT8, BFS_FLOAT16, BFS_BFLOAT16, BFS_FLOAT32 };
 

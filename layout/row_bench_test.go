@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // BenchmarkWriter writes one 224x224 picture into 64 slots of a batch in turn, since in practice
@@ -11,7 +13,7 @@ import (
 func BenchmarkWriter(b *testing.B) {
 	const side, slots = 224, 64
 	row := randomBytes(rand.New(rand.NewPCG(1, 2)), side*side*3)
-	for _, k := range Kernels() {
+	for _, k := range kernels() {
 		for d := Uint8; d <= Float32; d++ {
 			for _, o := range []Order{NHWC, NCHW} {
 				for _, flip := range []bool{false, true} {
@@ -24,7 +26,7 @@ func BenchmarkWriter(b *testing.B) {
 	}
 }
 
-func benchmarkWriter(b *testing.B, k Kernel, s Spec, pixels []byte, flip bool) {
+func benchmarkWriter(b *testing.B, k kernel.Kernel, s Spec, pixels []byte, flip bool) {
 	var n Normalization
 	if s.DType != Uint8 {
 		n = imagenet
@@ -41,7 +43,7 @@ func benchmarkWriter(b *testing.B, k Kernel, s Spec, pixels []byte, flip bool) {
 	for i := 0; b.Loop(); i++ {
 		at := i % s.N * each
 		w.Begin(batch[at:at+each], s, s.H, s.W, flip, 0)
-		w.PutRows(0, s.H, pixels, s.W*s.C)
+		w.putRows(0, s.H, pixels, s.W*s.C)
 		w.End()
 	}
 }

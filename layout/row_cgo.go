@@ -23,7 +23,7 @@ import (
 )
 
 // fastest returns the best kernel for this processor.
-var fastest = sync.OnceValue(func() Kernel { return kernel.None + Kernel(C.bfs_fastest()) })
+var fastest = sync.OnceValue(func() kernel.Kernel { return kernel.None + kernel.Kernel(C.bfs_fastest()) })
 
 // native is a Writer's context in C. It holds the slot from begin to end, during which a slot in
 // Go memory is pinned.
@@ -31,7 +31,7 @@ type native struct{ ctx *C.bfs_rows }
 
 func (n *native) there() bool { return n.ctx != nil }
 
-func (n *native) open(c *Converter, k Kernel) {
+func (n *native) open(c *Converter, k kernel.Kernel) {
 	if k == kernel.None {
 		return
 	}
@@ -98,7 +98,7 @@ func (n *native) callback() (put, ctx unsafe.Pointer) {
 
 // turn3 turns n pixels of three elements into planes, or back; it returns false if C did not do
 // it.
-func turn3(k Kernel, to Order, dst, src []byte, n, size int) bool {
+func turn3(k kernel.Kernel, to Order, dst, src []byte, n, size int) bool {
 	switch {
 	case n == 0 || k.AtMost(fastest()) < kernel.SSSE3:
 		return false

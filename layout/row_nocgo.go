@@ -8,12 +8,12 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-func fastest() Kernel { return kernel.None }
+func fastest() kernel.Kernel { return kernel.None }
 
 // native is empty in a build without C.
 type native struct{}
 
-func (native) open(*Converter, Kernel)               {}
+func (native) open(*Converter, kernel.Kernel)        {}
 func (native) close()                                {}
 func (native) there() bool                           { return false }
 func (native) begin(*Writer)                         {}
@@ -21,4 +21,4 @@ func (native) end()                                  {}
 func (native) put(y, n int, rows []byte, stride int) {}
 func (native) callback() (put, ctx unsafe.Pointer)   { return nil, nil }
 
-func turn3(k Kernel, to Order, dst, src []byte, n, size int) bool { return false }
+func turn3(k kernel.Kernel, to Order, dst, src []byte, n, size int) bool { return false }

@@ -10,9 +10,13 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
+// kernels lists the kernels that this build has for this processor, slowest first; the first is
+// Go's.
+func kernels() []kernel.Kernel { return kernel.UpTo(fastest()) }
+
 // A kernelWriter is a Writer that uses one of the kernels.
 type kernelWriter struct {
-	kernel Kernel
+	kernel kernel.Kernel
 	*Writer
 }
 
@@ -23,7 +27,7 @@ func newWriters(t testing.TB, s Spec, n Normalization) (all []kernelWriter) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range Kernels() {
+	for _, k := range kernels() {
 		w := NewWriter(c, k)
 		t.Cleanup(w.Close)
 		all = append(all, kernelWriter{k, w})
@@ -41,7 +45,7 @@ func inAnyOrder(w *Writer, c sampleCase, rng *rand.Rand) {
 }
 
 func atOnce(w *Writer, c sampleCase, _ *rand.Rand) {
-	w.PutRows(0, c.height, c.pixels, c.width*c.spec.C)
+	w.putRows(0, c.height, c.pixels, c.width*c.spec.C)
 }
 
 // inTwoParts delivers rows with a stride larger than their length, the lower ones first.
@@ -51,8 +55,8 @@ func inTwoParts(w *Writer, c sampleCase, rng *rand.Rand) {
 	for y := range c.height {
 		rows = append(append(rows, c.row(y)...), "extra"...)
 	}
-	w.PutRows(cut, c.height-cut, rows[cut*stride:], stride)
-	w.PutRows(0, cut, rows, stride)
+	w.putRows(cut, c.height-cut, rows[cut*stride:], stride)
+	w.putRows(0, cut, rows, stride)
 }
 
 func fromC(w *Writer, c sampleCase, rng *rand.Rand) {
@@ -306,7 +310,7 @@ func TestWriterPanics(t *testing.T) {
 			"row outside":  func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(3, make([]byte, 15)) },
 			"row before":   func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(-1, make([]byte, 15)) },
 			"short row":    func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRow(0, make([]byte, 14)[:14:14]) },
-			"short rows":   func() { w.Begin(slot, s, 3, 5, false, 0); w.PutRows(0, 3, make([]byte, 44)[:44:44], 15) },
+			"short rows":   func() { w.Begin(slot, s, 3, 5, false, 0); w.putRows(0, 3, make([]byte, 44)[:44:44], 15) },
 			"after end":    func() { w.Begin(slot, s, 3, 5, false, 0); w.End(); w.PutRow(0, make([]byte, 15)) },
 		} {
 			if !panics(f) {
@@ -324,7 +328,7 @@ func panics(f func()) (did bool) {
 
 // Closing twice, and Native, with and without C.
 func TestWriterClose(t *testing.T) {
-	if all := Kernels(); all[0] != kernel.None || fastest() != all[len(all)-1] {
+	if all := kernels(); all[0] != kernel.None || fastest() != all[len(all)-1] {
 		t.Errorf("%v, in use %s", all, fastest())
 	}
 	for _, w := range newWriters(t, Spec{C: 1}, Normalization{}) {

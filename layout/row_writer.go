@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // A Writer puts rows of pixels into slots of a batch: as elements, in the slot's order of axes,
@@ -27,7 +29,7 @@ type Writer struct {
 }
 
 // NewWriter returns a Writer that uses a kernel.
-func NewWriter(c *Converter, k Kernel) *Writer {
+func NewWriter(c *Converter, k kernel.Kernel) *Writer {
 	w := &Writer{convert: c}
 	w.native.open(c, k.AtMost(fastest()))
 	return w
@@ -71,10 +73,10 @@ func (w *Writer) Begin(slot []byte, s Spec, height, width int, flip bool, fill u
 
 // PutRow takes row y of the pixels, interleaved, at least width*C bytes. Rows may come in any
 // order. A row outside the sample panics.
-func (w *Writer) PutRow(y int, row []byte) { w.PutRows(y, 1, row, 0) }
+func (w *Writer) PutRow(y int, row []byte) { w.putRows(y, 1, row, 0) }
 
-// PutRows takes n rows, starting with row y; their first bytes are stride bytes apart.
-func (w *Writer) PutRows(y, n int, rows []byte, stride int) {
+// putRows takes n rows, starting with row y; their first bytes are stride bytes apart.
+func (w *Writer) putRows(y, n int, rows []byte, stride int) {
 	if n == 0 {
 		return
 	}

@@ -25,7 +25,7 @@ func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pi
 	from, to := int(plain.SampleBytes()), int(s.SampleBytes())
 	for i := range s.N {
 		w.Begin(floats[i*to:(i+1)*to], s, s.H, s.W, false, 0)
-		w.PutRows(0, s.H, pixels[i*from:], s.W*s.C)
+		w.putRows(0, s.H, pixels[i*from:], s.W*s.C)
 		w.End()
 	}
 	return c, floats, pixels

@@ -1,10 +1,14 @@
 package layout
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/batchfs/batchfs/internal/kernel"
+)
 
 // Turn writes the tensor described by s from src, in s.Order, to dst in order to; it copies if
 // the two are equal. Both hold at least s.Bytes() bytes and must not overlap.
-func Turn(dst []byte, to Order, src []byte, s Spec, k Kernel) {
+func Turn(dst []byte, to Order, src []byte, s Spec, k kernel.Kernel) {
 	all := int(s.Bytes())
 	dst, src = dst[:all], src[:all]
 	if to == s.Order || s.C == 1 {

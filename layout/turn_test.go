@@ -6,11 +6,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 func TestTurnSizes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
-	for _, k := range Kernels() {
+	for _, k := range kernels() {
 		for _, size := range []int{1, 2, 4} {
 			for _, hw := range [][2]int{{0, 0}, {0, 5}, {1, 1}, {1, 8}, {3, 3}, {5, 5}, {13, 17}, {1, 2047}, {1, 2049}, {64, 65}, {100, 61}} {
 				for c := 1; c <= 5; c++ {
@@ -35,20 +37,20 @@ func FuzzTurn(f *testing.F) {
 				src[i] ^= seed[i%len(seed)]
 			}
 		}
-		for _, k := range Kernels() {
+		for _, k := range kernels() {
 			checkTurn(t, k, 1, int(n), channels, bytes, src)
 		}
 	})
 }
 
 // turn turns one sample of n pixels of c elements.
-func turn(k Kernel, to Order, dst, src []byte, n, c, size int) {
+func turn(k kernel.Kernel, to Order, dst, src []byte, n, c, size int) {
 	s := Spec{N: 1, H: 1, W: n, C: c, DType: map[int]DType{1: Uint8, 2: BFloat16, 4: Float32}[size], Order: 1 - to}
 	Turn(dst[:n*c*size], to, src[:n*c*size], s, k)
 }
 
 // checkTurn turns pixels into planes and back, at the edges of memory, and two samples at once.
-func checkTurn(t *testing.T, k Kernel, h, w, c, size int, src []byte) {
+func checkTurn(t *testing.T, k kernel.Kernel, h, w, c, size int, src []byte) {
 	t.Helper()
 	n, rng := len(src), rand.New(rand.NewPCG(uint64(len(src)), uint64(w)))
 	from, turned, back := edge(t, 0, n, rng), edge(t, 1, n, rng), edge(t, 2, n, rng)
@@ -76,7 +78,7 @@ func checkTurn(t *testing.T, k Kernel, h, w, c, size int, src []byte) {
 
 func BenchmarkTurn(b *testing.B) {
 	const h, w, c = 224, 224, 3
-	for _, k := range Kernels() {
+	for _, k := range kernels() {
 		for _, size := range []int{1, 2, 4} {
 			src, dst := make([]byte, h*w*c*size), make([]byte, h*w*c*size)
 			for _, to := range []Order{NHWC, NCHW} {

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // TestFilters: the arithmetic documented for Filter makes the same pixels as Resize.
@@ -18,7 +20,7 @@ func TestFilters(t *testing.T) {
 			pix[i] = byte(r.Uint32())
 		}
 		want := &rows{}
-		if err := Resize(want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), Fastest); err != nil {
+		if err := Resize(want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), kernel.Fastest); err != nil {
 			t.Fatal(err)
 		}
 		y, x, ok := tr.Filters()

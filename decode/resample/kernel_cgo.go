@@ -15,10 +15,10 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-var fastest = sync.OnceValue(func() Kernel { return kernel.Portable + Kernel(C.bfs_fastest_kernel()) })
+var fastest = sync.OnceValue(func() kernel.Kernel { return kernel.Portable + kernel.Kernel(C.bfs_fastest_kernel()) })
 
 // runNative makes and delivers all rows, with a single call if the sink is in C.
-func runNative(k Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
+func runNative(k kernel.Kernel, sink Sink, put, ctx unsafe.Pointer, j *job, from []byte, stride int, scratch []byte) {
 	c := C.bfs_job{
 		height: C.int32_t(j.height), width: C.int32_t(j.width), channels: C.int32_t(j.channels),
 		rows: C.int32_t(j.rows), columns: C.int32_t(j.columns),

@@ -8,8 +8,8 @@ import (
 	"github.com/batchfs/batchfs/internal/kernel"
 )
 
-func fastest() Kernel { return kernel.None }
+func fastest() kernel.Kernel { return kernel.None }
 
-func runNative(Kernel, Sink, unsafe.Pointer, unsafe.Pointer, *job, []byte, int, []byte) {
+func runNative(kernel.Kernel, Sink, unsafe.Pointer, unsafe.Pointer, *job, []byte, int, []byte) {
 	panic("resample: a kernel in C in a program without cgo")
 }

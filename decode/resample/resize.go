@@ -48,7 +48,7 @@ func ScratchBytes(t Transform, channels int) int {
 // Resize makes the result's rows and passes them to the sink. t must be in the coordinates of
 // src: see Transform.Reduced and Moved. scratch must have at least ScratchBytes; its contents
 // before and after do not matter. Nothing is allocated. Errors occur before the first row.
-func Resize(sink Sink, src Image, t Transform, scratch []byte, k Kernel) error {
+func Resize(sink Sink, src Image, t Transform, scratch []byte, k kernel.Kernel) error {
 	if err := fits(src, t); err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func newBench(t testing.TB) bench { return bench{newFence(t, 1<<20), newFence(t,
 
 // resize returns a kernel's result, with source and scratch memory that end at a fence; bytes
 // before scratch must not change.
-func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []byte {
+func (b bench) resize(t testing.TB, k kernel.Kernel, src Image, tr Transform) []byte {
 	t.Helper()
 	copy(b.source.last(len(src.Pix)), src.Pix)
 	src.Pix = b.source.all[len(b.source.all)-len(src.Pix):]
@@ -81,11 +81,11 @@ func (b bench) resize(t testing.TB, kernel Kernel, src Image, tr Transform) []by
 	n := ScratchBytes(tr, src.Channels)
 	scratch := b.scratch.last(n + guard)
 	var c canvas
-	if err := Resize(&c, src, tr, scratch[guard:], kernel); err != nil {
+	if err := Resize(&c, src, tr, scratch[guard:], k); err != nil {
 		t.Fatalf("%+v of %dx%dx%d: %v", tr, src.Height, src.Width, src.Channels, err)
 	}
 	if !bytes.Equal(scratch[:guard], bytes.Repeat([]byte{0xa5}, guard)) {
-		t.Fatalf("%s wrote in front of scratch for %+v of %dx%dx%d", kernel, tr, src.Height, src.Width, src.Channels)
+		t.Fatalf("%s wrote in front of scratch for %+v of %dx%dx%d", k, tr, src.Height, src.Width, src.Channels)
 	}
 	if h, w := tr.Size(); c.rows != h || len(c.pix) != h*w*src.Channels {
 		t.Fatalf("%d rows, %d bytes for %dx%d", c.rows, len(c.pix), h, w)
@@ -166,7 +166,7 @@ func TestKernels(t *testing.T) {
 	}
 	all := Kernels()
 	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] || InC && len(all) < 2 {
-		t.Errorf("%v, the fastest of which is %v", all, Fastest)
+		t.Errorf("%v, the fastest of which is %v", all, kernel.Fastest)
 	}
 }
 
@@ -195,7 +195,7 @@ func TestOneColour(t *testing.T) {
 					t.Errorf("%v of %dx%dx%d: %d bytes of scratch", mode, h, w, channels, n)
 				}
 				var c canvas
-				if err := Resize(&c, uniform(h, w, channels, 200), tr, make([]byte, n), Fastest); err != nil {
+				if err := Resize(&c, uniform(h, w, channels, 200), tr, make([]byte, n), kernel.Fastest); err != nil {
 					t.Fatal(err)
 				}
 				if oh, ow := o.Size(h, w); !bytes.Equal(c.pix, bytes.Repeat([]byte{200}, oh*ow*channels)) {
@@ -220,7 +220,7 @@ func TestCopies(t *testing.T) {
 			t.Fatalf("%+v: %+v does not copy", win, tr)
 		}
 		var c canvas
-		if err := Resize(&c, src, tr, nil, Fastest); err != nil {
+		if err := Resize(&c, src, tr, nil, kernel.Fastest); err != nil {
 			t.Fatal(err)
 		}
 		var want []byte
@@ -231,7 +231,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%+v of %dx%d is not copied", win, h, w)
 		}
 		var all rowsCanvas
-		if err := Resize(&all, src, tr, nil, Fastest); err != nil {
+		if err := Resize(&all, src, tr, nil, kernel.Fastest); err != nil {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(all.pix, want) {
@@ -274,7 +274,7 @@ func TestErrors(t *testing.T) {
 		i, x, s := src, tr, scratch
 		v.change(&i, &x, &s)
 		c := canvas{}
-		if err := Resize(&c, i, x, s, Fastest); !errors.Is(err, v.want) {
+		if err := Resize(&c, i, x, s, kernel.Fastest); !errors.Is(err, v.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if v.want != nil && c.rows != 0 {

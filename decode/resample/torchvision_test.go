@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/testkit"
+
+	"github.com/batchfs/batchfs/internal/kernel"
 )
 
 // centreCrops runs the cases listed in a file, on images, on tensors of bytes, and on tensors of
@@ -99,7 +101,7 @@ func TestCentreCropsOfTorchvision(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := b.resize(t, Fastest, c.image, c.options().Choose(0, 0, c.Height, c.Width))
+		got := b.resize(t, kernel.Fastest, c.image, c.options().Choose(0, 0, c.Height, c.Width))
 		if len(want) != 3*len(got) {
 			t.Fatalf("%+v: %d bytes, torchvision makes %d three times", c.options(), len(got), len(want))
 		}

@@ -17,8 +17,8 @@ type Values struct {
 	Wide   bool  // elements are int32, not uint8
 }
 
-// Bytes is the size of an element.
-func (v *Values) Bytes() int {
+// bytes is the size of an element.
+func (v *Values) bytes() int {
 	if v.Wide {
 		return 4
 	}
@@ -28,14 +28,14 @@ func (v *Values) Bytes() int {
 // A Mask is a stored mask. Values of 1 or 2 bytes have the highest byte first, values of 3 bytes
 // (red, green, blue) the lowest. Pixel (x, y) of the mask's image is at first + x*dx + y*dy.
 type Mask struct {
-	Pix           []byte
+	pix           []byte
 	bytes         int
 	first, dx, dy int
 }
 
 // NewMask lays out a mask of height x width values, with an EXIF orientation.
 func NewMask(pix []byte, height, width, bytes int, orientation uint8) Mask {
-	m := Mask{Pix: pix, bytes: bytes}
+	m := Mask{pix: pix, bytes: bytes}
 	head := decode.Header{Height: height, Width: width, Orientation: orientation}
 	m.first, m.dx, m.dy = decode.Options{}.Steps(head, decode.Region{W: width, H: height}, bytes, width*bytes)
 	return m
@@ -74,7 +74,7 @@ func TurnedBack(orientation uint8) uint8 {
 // elements. The rest of the slot becomes Ignore. columns is scratch memory, which grows as needed.
 func (v *Values) Put(slot []byte, width int, m Mask, t resample.Transform, columns *[]int) {
 	h, w := t.Size()
-	each := v.Bytes()
+	each := v.bytes()
 	at := append((*columns)[:0], make([]int, w)...)
 	*columns = at
 	for j := range at {
@@ -107,11 +107,11 @@ func (v *Values) putRow(to []byte, m Mask, from int, at []int) {
 		return
 	}
 	if last := len(at) - 1; v.Map == nil && m.dx == 1 && at[last]-at[0] == last { // neither shrunk nor turned
-		copy(to, m.Pix[from+at[0]:])
+		copy(to, m.pix[from+at[0]:])
 		return
 	}
 	for j, x := range at {
-		to[j] = m.Pix[from+x]
+		to[j] = m.pix[from+x]
 	}
 	if v.Map != nil {
 		for j, n := range to {
@@ -122,7 +122,7 @@ func (v *Values) putRow(to []byte, m Mask, from int, at []int) {
 
 // value is the value at a place.
 func (m *Mask) value(at int) uint32 {
-	switch p := m.Pix[at:]; m.bytes {
+	switch p := m.pix[at:]; m.bytes {
 	case 1:
 		return uint32(p[0])
 	case 2:
@@ -144,7 +144,7 @@ func (v *Values) of(stored uint32) int32 {
 
 // Fill writes Ignore to whole elements.
 func (v *Values) Fill(to []byte) {
-	for i := 0; i < len(to); i += v.Bytes() {
+	for i := 0; i < len(to); i += v.bytes() {
 		if to[i] = uint8(v.Ignore); v.Wide {
 			binary.LittleEndian.PutUint32(to[i:], uint32(v.Ignore))
 		}

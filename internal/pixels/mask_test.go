@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
@@ -77,7 +78,7 @@ func TestMaskPut(t *testing.T) {
 		opts.ResizeTo = max(opts.Height, opts.Width) + r.IntN(20)
 		tr := opts.Choose(1, int64(n), uh, uw)
 		oh, ow := tr.Size()
-		sh, sw, each := oh+r.IntN(3), ow+r.IntN(3), v.Bytes()
+		sh, sw, each := oh+r.IntN(3), ow+r.IntN(3), v.bytes()
 		slot := slices.Repeat([]byte{77}, sh*sw*each)
 		v.Put(slot, sw, NewMask(pix, h, w, bytes, o), tr, &columns)
 		for i := range sh * sw {
@@ -135,7 +136,7 @@ func TestMaskOfCopies(t *testing.T) {
 			want = append(want, row...)
 		})
 		image := resample.Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}
-		if err := resample.Resize(rows, image, tr, nil, resample.Fastest); err != nil || !slices.Equal(got, want) {
+		if err := resample.Resize(rows, image, tr, nil, decode.Fastest); err != nil || !slices.Equal(got, want) {
 			t.Fatalf("sample %d: other pixels than the image's, %v", id, err)
 		}
 	}

@@ -106,7 +106,7 @@ func whole(t testing.TB, o Options, data []byte, tr resample.Transform) []byte {
 		t.Fatal(err)
 	}
 	var out all
-	if err := resample.Resize(&out, src, tr, make([]byte, resample.ScratchBytes(tr, c)), resample.Fastest); err != nil {
+	if err := resample.Resize(&out, src, tr, make([]byte, resample.ScratchBytes(tr, c)), decode.Fastest); err != nil {
 		t.Fatal(err)
 	}
 	return out.pix
