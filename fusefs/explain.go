@@ -71,12 +71,12 @@ func explain(path string) (why Explanation, err error) {
 	if _, err := unix.Getxattr(real, attributes[0].name, value); errors.Is(err, unix.ENODATA) { // each of them has it
 		return why, ErrNotBatch
 	}
-	n, err := unix.Getxattr(real, ErrorAttribute, value)
+	n, err := unix.Getxattr(real, errorAttribute, value)
 	if err == nil {
 		err = json.Unmarshal(value[:n], &why.Last)
 	}
 	if err != nil && !errors.Is(err, unix.ENODATA) {
-		return why, fmt.Errorf("read %s of %s: %w", ErrorAttribute, why.Path, err)
+		return why, fmt.Errorf("read %s of %s: %w", errorAttribute, why.Path, err)
 	}
 	return why, why.addCorrupt(real)
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/batchfs/batchfs/engine"
 )
 
-// ErrorAttribute is the extended attribute of a batch's files that says why the batch last could
+// errorAttribute is the extended attribute of a batch's files that says why the batch last could
 // not be opened: a Failure as JSON. A batch that never failed has none.
-const ErrorAttribute = "user.batchfs.error"
+const errorAttribute = "user.batchfs.error"
 
 // A Failure says why a batch could not be opened.
 type Failure struct {

@@ -291,14 +291,14 @@ var attributes = []struct {
 // all attributes does not make every batch.
 const readyAttribute = "user.batchfs.ready"
 
-// GetXAttr reads an attribute. ErrorAttribute exists only where an open has failed.
+// GetXAttr reads an attribute. errorAttribute exists only where an open has failed.
 func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
 	n, ok := f.tree.node(header.NodeId)
 	if !ok || n.kind != batchFile {
 		return 0, fuse.ENOATTR
 	}
 	switch failure := f.failures.of(n.key); {
-	case name == ErrorAttribute && failure != "":
+	case name == errorAttribute && failure != "":
 		return put(dest, failure)
 	case name == readyAttribute:
 		made := len(dest) > 0 && f.src.Begin(n.key, n.form) // without room for the value, only its length is asked for
@@ -320,7 +320,7 @@ func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []
 			names += a.name + "\x00"
 		}
 		if f.failures.of(n.key) != "" {
-			names += ErrorAttribute + "\x00"
+			names += errorAttribute + "\x00"
 		}
 		return put(dest, names)
 	}

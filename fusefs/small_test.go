@@ -74,10 +74,10 @@ func TestFailuresAreRemembered(t *testing.T) {
 		t.Helper()
 		dest := make([]byte, 4096)
 		header := &fuse.InHeader{NodeId: findPath(t, f, batch+form).NodeId}
-		n, st := f.GetXAttr(nil, header, ErrorAttribute, dest)
+		n, st := f.GetXAttr(nil, header, errorAttribute, dest)
 		names := make([]byte, 200)
 		all, _ := f.ListXAttr(nil, header, names)
-		if st.Ok() != strings.Contains(string(names[:all]), ErrorAttribute+"\x00") {
+		if st.Ok() != strings.Contains(string(names[:all]), errorAttribute+"\x00") {
 			t.Errorf("%v, and listed are %q", st, names[:all])
 		}
 		if st.Ok() {

@@ -120,7 +120,7 @@ func checkAccounts(t *testing.T, name string, p *Pool, f *fakeKernel, b *budget)
 	t.Helper()
 	st := p.Stats()
 	files, mappings := f.held()
-	if p.store.Files() && files != st.Buffers || mappings != p.mapped() {
+	if p.store.files() && files != st.Buffers || mappings != p.mapped() {
 		t.Errorf("%s: %d files and %d mappings, the pool has %d buffers, %d of them mapped", name, files, mappings, st.Buffers, p.mapped())
 	}
 	if b.charged() != st.Reserved || st.Real != 0 {

@@ -103,7 +103,7 @@ func TestLockingRefusedChild(t *testing.T) {
 		if files {
 			s = NewStore(1 << 30)
 		}
-		if files == s.Files() {
+		if files == s.files() {
 			checkRefusedPool(t, s)
 		} else {
 			t.Logf("no private tmpfs here: %v", s.Reason())
@@ -141,27 +141,27 @@ func checkRefusedPool(t *testing.T, s *Store) {
 	p := NewPool(s, &budget{limit: 1 << 30}, PoolOptions{Lock: true})
 	small := get(t, p, 32*kiB)
 	if st := p.Stats(); !st.Locked || st.LockError != nil || st.LockedBytes != 32*kiB || lockedMemory(t) != 32*kiB {
-		t.Errorf("files %v: %+v, %d bytes locked, within the limit", s.Files(), st, lockedMemory(t))
+		t.Errorf("files %v: %+v, %d bytes locked, within the limit", s.files(), st, lockedMemory(t))
 	}
 	large := get(t, p, miB)
 	write(large, 1)
 	st := p.Stats()
 	if st.Locked || st.LockedBytes != 32*kiB || st.LockError == nil || !strings.Contains(st.LockError.Error(), "RLIMIT_MEMLOCK is 64 KiB") {
-		t.Errorf("files %v: %+v, beyond the limit", s.Files(), st)
+		t.Errorf("files %v: %+v, beyond the limit", s.files(), st)
 	}
 	again := get(t, p, 16*kiB)
 	if now := p.Stats(); now.LockError != st.LockError || now.LockedBytes != 32*kiB {
-		t.Errorf("files %v: the kernel was asked again: %+v", s.Files(), now)
+		t.Errorf("files %v: the kernel was asked again: %+v", s.files(), now)
 	}
 	if b := p.Stats(); b.Locked || b.Kind != Pinned {
-		t.Errorf("files %v: %+v", s.Files(), b)
+		t.Errorf("files %v: %+v", s.files(), b)
 	}
 	for _, b := range []*Buffer{small, large, again} {
 		b.Release()
 	}
 	p.Close()
 	if n := lockedMemory(t); n != 0 {
-		t.Errorf("files %v: %d bytes stay locked", s.Files(), n)
+		t.Errorf("files %v: %d bytes stay locked", s.files(), n)
 	}
 }
 

@@ -81,7 +81,7 @@ func eachStore(t *testing.T, limit int64, test func(t *testing.T, p *Pool, b *bu
 		t.Run(kind, func(t *testing.T) {
 			s := NewAnonymousStore()
 			if kind == "tmpfs" {
-				if s = NewStore(1 << 30); !s.Files() {
+				if s = NewStore(1 << 30); !s.files() {
 					t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
 				}
 			}
@@ -125,7 +125,7 @@ func checkFile(t *testing.T, b *Buffer) {
 // or only mapped, keeps its bytes.
 func TestSeenBuffersAreNotReused(t *testing.T) {
 	s := NewStore(1 << 30)
-	if !s.Files() {
+	if !s.files() {
 		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
 	}
 	defer s.Close()
@@ -202,7 +202,7 @@ func TestBudgetIsAHardLimit(t *testing.T) {
 
 func TestFullFileSystemIsAnErrorNotASignal(t *testing.T) {
 	s := NewStore(1 << 20)
-	if !s.Files() {
+	if !s.files() {
 		t.Skipf("SKIPPED: no private tmpfs here: %v", s.Reason())
 	}
 	defer s.Close()

@@ -178,7 +178,7 @@ func (p *Pool) reserve(held, size int64) (target int64, ok bool) {
 
 // open makes a buffer without memory.
 func (p *Pool) open() (*Buffer, error) {
-	if !p.store.Files() {
+	if !p.store.files() {
 		return &Buffer{pool: p, fd: -1}, nil
 	}
 	fd, err := p.store.File()

@@ -68,8 +68,8 @@ func NewAnonymousStore() *Store {
 	return &Store{root: -1, reason: errors.New("anonymous memory was requested"), system: kernel{}}
 }
 
-// Files reports whether buffers have a descriptor that the kernel can serve.
-func (s *Store) Files() bool { return s.root >= 0 }
+// files reports whether buffers have a descriptor that the kernel can serve.
+func (s *Store) files() bool { return s.root >= 0 }
 
 // Reason says why the store has no files; nil if it has.
 func (s *Store) Reason() error { return s.reason }

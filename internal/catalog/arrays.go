@@ -221,8 +221,8 @@ func (c *Catalog) ArrayOffsets(k Key, f layout.Form) ([]byte, error) {
 	return layout.AppendNPY(nil, f, c.Options.SpecIn(c.Spec(k), k, f), layout.Meta{}), nil
 }
 
-// Names are the names of the arrays, which the extensions of a mount's forms contain.
-func (o *Options) Names() (names layout.Names) {
+// names are the names of the arrays, which the extensions of a mount's forms contain.
+func (o *Options) names() (names layout.Names) {
 	for _, a := range o.Arrays {
 		names = append(names, a.Name)
 	}
@@ -231,7 +231,7 @@ func (o *Options) Names() (names layout.Names) {
 
 // checkArrays returns an error if two arrays have the same name.
 func (o *Options) checkArrays() error {
-	names := o.Names()
+	names := o.names()
 	for i, name := range names {
 		if slices.Contains(names[:i], name) {
 			return fmt.Errorf("two arrays are called %q", name)

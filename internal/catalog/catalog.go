@@ -89,7 +89,7 @@ func (k Key) String() string {
 
 // FileName is the path of a batch in a form below the mountpoint.
 func (o *Options) FileName(k Key, f layout.Form) string {
-	return k.String() + "." + o.Names().Ext(f)
+	return k.String() + "." + o.names().Ext(f)
 }
 
 // A Catalog says which batches exist, which samples they hold, and how large they are. Nothing

@@ -40,7 +40,7 @@ func (*Stream) Close() error                                           { return 
 func (*Stream) ToDevice(Pointer, []byte) error                         { return ErrNotBuilt }
 func (*Stream) ToHost([]byte, Pointer) error                           { return ErrNotBuilt }
 func (*Stream) Copy(dst, src Pointer, bytes int64) error               { return ErrNotBuilt }
-func (*Stream) Fill(Pointer, byte, int64) error                        { return ErrNotBuilt }
+func (*Stream) fill(Pointer, byte, int64) error                        { return ErrNotBuilt }
 func (*Stream) Synchronize() error                                     { return ErrNotBuilt }
 func (*Module) Close() error                                           { return ErrNotBuilt }
 func (*Module) Function(string) (Function, error)                      { return Function{}, ErrNotBuilt }

@@ -161,7 +161,7 @@ func (d *JPEGDecoder) Decode(s *Stream, images []JPEG) error {
 		}
 		// Engines have been seen to skip an image silently. Its pixels must not be those of another
 		// one.
-		if err := s.Fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
+		if err := s.fill(images[i].To, 0, int64(images[i].Pitch)*int64(images[i].Rows)); err != nil {
 			return err
 		}
 		taken = append(taken, &images[i])

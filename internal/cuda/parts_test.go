@@ -147,7 +147,7 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging [
 	}
 	for _, do := range []func() error{
 		func() error { return s[0].ToDevice(p, staging[:2*page]) },
-		func() error { return s[0].Fill(p+2*page, 'f', page) },
+		func() error { return s[0].fill(p+2*page, 'f', page) },
 		func() error { return s[0].Copy(p+3*page, p+2*page, page) },
 		s[0].Synchronize,
 		func() error { return fill.Launch([3]int{3, 2, 1}, [3]int{32, 1, 1}, 4096, s[1], p+page) },
@@ -159,7 +159,7 @@ func streams(t *Thread, undo func(func() error), m *Module, p Pointer, staging [
 			return err
 		}
 	}
-	want := bytes.Repeat([]byte{'f'}, page) // by way of Fill and Copy
+	want := bytes.Repeat([]byte{'f'}, page) // by way of fill and Copy
 	want = append(want, bytes.Repeat([]byte{'k'}, page/2)...)
 	want = append(want, bytes.Repeat([]byte{'h'}, page/2)...)
 	if got := staging[2*page:]; !bytes.Equal(got, want) {

@@ -35,8 +35,8 @@ func (s *Stream) Copy(dst, src Pointer, bytes int64) error {
 	return cuCheck("cuMemcpyDtoDAsync", cu.MemcpyDtoDAsync(cu.DevicePtr(dst), cu.DevicePtr(src), bytes, s.s))
 }
 
-// Fill sets bytes on the device to a value.
-func (s *Stream) Fill(dst Pointer, value byte, bytes int64) error {
+// fill sets bytes on the device to a value.
+func (s *Stream) fill(dst Pointer, value byte, bytes int64) error {
 	return cuCheck("cuMemsetD8Async", cu.MemsetD8Async(cu.DevicePtr(dst), value, bytes, s.s))
 }
 

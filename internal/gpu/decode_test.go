@@ -159,7 +159,7 @@ func (j *judge) decodeBatch(t testing.TB, hosts []*host, r *rand.Rand, mode resa
 			return fmt.Errorf("%s: %w", made.by.name, made.err)
 		}
 		left := make([]bool, len(b.samples))
-		for _, i := range b.Left(made.verdicts, nil) {
+		for _, i := range b.left(made.verdicts, nil) {
 			left[i] = true
 		}
 		for i := range b.samples {
@@ -338,7 +338,7 @@ func TestDecodeAstray(t *testing.T) {
 		}
 		writer.Close()
 		for _, made := range runAll(hosts, b.Plan, b.staging())() {
-			if n := len(b.Left(made.verdicts, nil)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
+			if n := len(b.left(made.verdicts, nil)); made.err != nil || n != c.left || n == 0 && !bytes.Equal(made.slots, want) {
 				t.Errorf("%+v, %s: %d are left (%v)", c, made.by.name, n, made.err)
 			}
 		}

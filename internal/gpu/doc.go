@@ -18,7 +18,7 @@
 // The kernels decode baseline JPEGs ([Plan.Decodes]). If the caller prefers nvJPEG's speed to these
 // pixels, nvJPEG does ([Sample]). The caller decodes all other images into the staging buffer, at
 // [Plan.Pixels]. Often only the kernels find out that a JPEG is unusual: after they have run,
-// [Plan.Left] reads from Work which samples they left alone. Their slots contain anything, and must
+// Plan.left reads from Work which samples they left alone. Their slots contain anything, and must
 // be made on the processor, whose verdict counts.
 //
 // # The kernels

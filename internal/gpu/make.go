@@ -36,9 +36,9 @@ type Back struct {
 	From uint64
 }
 
-// Host is how many bytes Make needs on the host: for the staging buffer, Files, verdicts, and the
+// Host is how many bytes Make needs on the host: for the staging buffer, p.files, verdicts, and the
 // tensor that it returns.
-func (p *Plan) Host() int { return p.Staging + p.Files + p.verdictsRoom() + p.returned() }
+func (p *Plan) Host() int { return p.Staging + p.files + p.verdictsRoom() + p.returned() }
 
 // returned is how many bytes of the tensor Make returns.
 func (p *Plan) returned() int {
@@ -60,7 +60,7 @@ func (p *Plan) Device() int { return p.Staging + p.Work + p.returned() }
 // Make makes the batch of a plan on the GPU, in its tensor's slot. Without a slot, it returns the
 // tensor as a part of host, without gaps. host has [Plan.Host] bytes, preferably registered, into
 // which Put has written all samples. Make also returns which samples are not in the tensor, as
-// [Plan.Left] does. The error is one of Slot, or of the driver. Unless it is ErrLost, the GPU no
+// Plan.left does. The error is one of Slot, or of the driver. Unless it is ErrLost, the GPU no
 // longer uses host or the slot.
 func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err error) {
 	slot, err := d.slot(int64(p.Device()), false)
@@ -75,14 +75,14 @@ func (d *Device) Make(p *Plan, host []byte) (tensor []byte, left []int, err erro
 		batch = in.Address()
 	}
 	p.Finish(host[:p.Staging], staging, work, batch)
-	results := host[p.Staging+p.Files : p.Host()]
+	results := host[p.Staging+p.files : p.Host()]
 	verdicts, tensor := results[:p.verdictBytes()], results[p.verdictsRoom():]
 	run := Run{
-		Put: []Put{{staging, host[:p.Staging]}}, At: staging, Images: p.Images(host, work), Launches: p.Launches(),
+		Put: []Put{{staging, host[:p.Staging]}}, At: staging, Images: p.forNVJPEG(host, work), Launches: p.Launches(),
 		Back: []Back{{verdicts, work}, {tensor, batch}},
 	}
 	if err := d.Run(run); err != nil {
 		return nil, nil, err
 	}
-	return tensor, p.Left(verdicts, run.Images), nil
+	return tensor, p.left(verdicts, run.Images), nil
 }

@@ -35,7 +35,7 @@ type Sample struct {
 type Plan struct {
 	Staging int // bytes of the staging buffer, on the host and on the device
 	Work    int // bytes of the device's memory besides that buffer and the tensor
-	Files   int // bytes after the staging buffer, only on the host
+	files   int // bytes after the staging buffer, only on the host
 
 	tensor  Tensor
 	samples []planned
@@ -54,7 +54,7 @@ type planned struct {
 	atY, weightsY, atX, weightsX int // in the staging buffer
 	decoded                      bool
 	packed                       decode.Prepared
-	file                         int // in Files, if nvJPEG decodes the image
+	file                         int // in Plan.files, if nvJPEG decodes the image
 	pix, work                    int // if the kernels decode the JPEG, its packed form and memory; else pix is its pixels
 }
 
@@ -104,7 +104,7 @@ func (p *Plan) add(i int) error {
 	if s.NVJPEG {
 		height, width := s.Job.Stored()
 		p.images = append(p.images, i)
-		s.decoded, s.file, s.work = true, take(&p.Files, len(s.Data)), take(&p.Work, height*width*spec.C)
+		s.decoded, s.file, s.work = true, take(&p.files, len(s.Data)), take(&p.Work, height*width*spec.C)
 	} else if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
 		p.jpegs = append(p.jpegs, i)
 		s.pix, s.work = take(&p.Staging, int(s.packed.Bytes)), take(&p.Work, int(s.packed.Work))

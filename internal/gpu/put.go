@@ -5,7 +5,7 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// Put writes sample i into the staging buffer and Files, except for what belongs into Pixels. The
+// Put writes sample i into the staging buffer and p.files, except for what belongs into Pixels. The
 // buffer must start at a multiple of 8.
 func (p *Plan) Put(staging []byte, i int) {
 	s, spec := &p.samples[i], p.tensor.Spec
@@ -57,8 +57,8 @@ func (p *Plan) Finish(buffer []byte, staging, work, tensor uint64) {
 	}
 }
 
-// Images returns the images that nvJPEG decodes from host's memory; Work is at the address work.
-func (p *Plan) Images(host []byte, work uint64) []Image {
+// forNVJPEG returns the images that nvJPEG decodes from host's memory; Work is at the address work.
+func (p *Plan) forNVJPEG(host []byte, work uint64) []Image {
 	images := make([]Image, len(p.images))
 	for k, i := range p.images {
 		s := &p.samples[i]
@@ -68,11 +68,11 @@ func (p *Plan) Images(host []byte, work uint64) []Image {
 	return images
 }
 
-// verdictBytes is how many bytes at the beginning of Work Left needs.
+// verdictBytes is how many bytes at the beginning of Work left needs.
 func (p *Plan) verdictBytes() int { return 4 * len(p.jpegs) }
 
-// Left returns the samples that the GPU could not or would not decode: the processor must.
-func (p *Plan) Left(verdicts []byte, images []Image) (left []int) {
+// left returns the samples that the GPU could not or would not decode: the processor must.
+func (p *Plan) left(verdicts []byte, images []Image) (left []int) {
 	for k, image := range images {
 		if image.Refused {
 			left = append(left, p.images[k])

@@ -39,9 +39,9 @@ func (h *Memory) Machine() Bound {
 	return b
 }
 
-// Bounds are the bounds of this process that are lower than the machine's, from the innermost
+// bounds are the bounds of this process that are lower than the machine's, from the innermost
 // control group outwards, followed by the machine's.
-func (h *Memory) Bounds() (all []Bound) {
+func (h *Memory) bounds() (all []Bound) {
 	machine := h.Machine()
 	for _, g := range h.groups("self") {
 		if b := h.bound(g); b.Total > 0 && b.Total < machine.Total {
@@ -53,7 +53,7 @@ func (h *Memory) Bounds() (all []Bound) {
 
 // Lowest is the bound with the lowest total.
 func (h *Memory) Lowest() Bound {
-	return slices.MinFunc(h.Bounds(), func(a, b Bound) int { return cmp.Compare(a.Total, b.Total) })
+	return slices.MinFunc(h.bounds(), func(a, b Bound) int { return cmp.Compare(a.Total, b.Total) })
 }
 
 // A group is a memory control group: its directory among the kernel's files, and its path as in

@@ -66,7 +66,7 @@ func TestBounds(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			h := memoryOf(test.files)
-			got := h.Bounds()
+			got := h.bounds()
 			if fmt.Sprint(got) != fmt.Sprint(test.want) {
 				t.Errorf("bounds %+v, want %+v", got, test.want)
 			}
@@ -107,7 +107,7 @@ func TestMounts(t *testing.T) {
 	count := func(pod, machine int) {
 		t.Helper()
 		h := memoryOf(files)
-		if got := h.mounts(h.Bounds()); fmt.Sprint(got) != fmt.Sprint([]int{pod, machine}) {
+		if got := h.mounts(h.bounds()); fmt.Sprint(got) != fmt.Sprint([]int{pod, machine}) {
 			t.Errorf("%v mounts, want %d in the group and %d in all", got, pod, machine)
 		}
 	}

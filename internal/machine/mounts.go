@@ -17,7 +17,7 @@ type Share struct {
 // Share is the share of a mount that is about to start.
 func (h *Memory) Share() Share {
 	s := h.share()
-	for _, b := range h.Bounds() {
+	for _, b := range h.bounds() {
 		if half := b.Left / 2; half < s.Limit {
 			s.Limit, s.Bound = half, b
 		}
@@ -29,7 +29,7 @@ func (h *Memory) Share() Share {
 // share is the smallest share of all bounds: half of a bound's total, divided by the number of
 // mounts within it.
 func (h *Memory) share() (least Share) {
-	bounds := h.Bounds()
+	bounds := h.bounds()
 	for i, mounts := range h.mounts(bounds) {
 		if limit := bounds[i].Total / 2 / int64(mounts); i == 0 || limit < least.Limit {
 			least = Share{Limit: limit, Bound: bounds[i], Mounts: mounts}

@@ -71,7 +71,7 @@ func (w *Watch) look() {
 	}
 	used := w.Used()
 	var left int64
-	for _, b := range w.Memory.Bounds() {
+	for _, b := range w.Memory.bounds() {
 		more := b.Left - b.reserve()
 		if more > 0 { // other mounts in the same bound see the same and take their part
 			more /= int64(max(w.share.Mounts, 1))

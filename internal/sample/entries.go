@@ -176,10 +176,10 @@ func (e *Entries) file(i int64, seen dataset.Identity) entries.File {
 // MakeEntries makes the entry points of an image that Read returned for sample i. An error is
 // that of Decode.
 func (r *Reader) MakeEntries(i int, img Image, e *Entries) (EntryCounts, error) {
-	e.Find(int64(i), img.Seen, img.Data)
+	e.Find(int64(i), img.seen, img.Data)
 	e.Begin(r.decoder)
 	var pixel [3]byte // all of the file is read, whatever is decoded
 	to := decode.Image{Pix: pixel[:], Stride: len(pixel), Height: 1, Width: 1}
-	err := r.decoder.DecodeRegion(to, img.Data, img.Header, decode.Region{W: 1, H: 1}, 1)
-	return e.End(r.decoder, int64(i), img.Seen, img.Data, err), err
+	err := r.decoder.DecodeRegion(to, img.Data, img.header, decode.Region{W: 1, H: 1}, 1)
+	return e.End(r.decoder, int64(i), img.seen, img.Data, err), err
 }

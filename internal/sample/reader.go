@@ -83,9 +83,9 @@ func (r *Reader) buffers() [3]*pinned.Host { return [...]*pinned.Host{&r.input, 
 // An Image is the file of a sample that can be decoded. Data belongs to the Reader.
 type Image struct {
 	Data          []byte
-	Header        decode.Header
+	header        decode.Header
 	Height, Width int              // upright
-	Seen          dataset.Identity // of the file
+	seen          dataset.Identity // of the file
 }
 
 // Read reads sample i and judges it. It waits until there is memory for the file, its
@@ -171,7 +171,7 @@ func (r *Reader) Output(n int) ([]byte, error) { return room(&r.output, n) }
 
 // Draw makes the pixels of an image under a transform.
 func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
-	job := r.options.Plan(img.Header, t, to)
+	job := r.options.Plan(img.header, t, to)
 	var memory []byte
 	var err error
 	if job.Memory > 0 {
@@ -185,11 +185,11 @@ func (r *Reader) Draw(img Image, t resample.Transform, to pixels.Target) error {
 // Pack returns the packed form of an image, from which its file can be restored. It belongs to the
 // Reader, and stays until Done. The error is [decode.ErrNoPackedForm] if there is none.
 func (r *Reader) Pack(img Image) ([]byte, error) {
-	to, err := room(&r.output, int(decode.PackedBound(img.Header, int64(len(img.Data)), decode.ForFile)))
+	to, err := room(&r.output, int(decode.PackedBound(img.header, int64(len(img.Data)), decode.ForFile)))
 	if err != nil {
 		return nil, err
 	}
-	n, err := r.decoder.PackTo(to, img.Data, img.Header, decode.ForFile)
+	n, err := r.decoder.PackTo(to, img.Data, img.header, decode.ForFile)
 	return to[:n], err
 }
 

@@ -18,8 +18,8 @@ import (
 // A Reader reads every byte of an open file and returns how many there are.
 type Reader func(f *os.File) (bytes int64, err error)
 
-// Path opens a file, reads it and closes it.
-func (read Reader) Path(path string) (int64, error) {
+// path opens a file, reads it and closes it.
+func (read Reader) path(path string) (int64, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return 0, err
@@ -54,7 +54,7 @@ func Mapped(f *os.File) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("map %s: %w", f.Name(), err)
 	}
-	Touch(p)
+	touchBytes(p)
 	return st.Size(), unix.Munmap(p)
 }
 
@@ -75,7 +75,7 @@ func Reading(touch bool) Reader {
 			err = io.ErrUnexpectedEOF
 		}
 		if touch {
-			Touch(buf[:n])
+			touchBytes(buf[:n])
 		}
 		return int64(n), err
 	}
@@ -84,5 +84,5 @@ func Reading(touch bool) Reader {
 // found keeps the compiler from removing reads.
 var found atomic.Int64
 
-// Touch reads every byte of p as fast as one core reads memory.
-func Touch(p []byte) { found.Add(int64(bytes.Count(p, []byte{1}))) }
+// touchBytes reads every byte of p as fast as one core reads memory.
+func touchBytes(p []byte) { found.Add(int64(bytes.Count(p, []byte{1}))) }

@@ -12,8 +12,8 @@ import (
 // A Training reads one shard batch after batch, epoch after epoch, like a training program.
 type Training struct {
 	Mount   *daemon.Mount
-	Shard   int
-	Read    Reader
+	shard   int
+	read    Reader
 	Also    []string // other forms of each batch to read after the mount's
 	Batches int      // per epoch
 	Samples int      // per epoch
@@ -29,7 +29,7 @@ func NewTraining(m *daemon.Mount, shard int, read Reader) (*Training, error) {
 	if epoch.Batches == 0 {
 		return nil, errors.New("the mount has no batches")
 	}
-	return &Training{Mount: m, Shard: shard, Read: read, Batches: epoch.Batches, Samples: epoch.Valid}, nil
+	return &Training{Mount: m, shard: shard, read: read, Batches: epoch.Batches, Samples: epoch.Valid}, nil
 }
 
 // Take reads the next n batches and returns their size in bytes.
@@ -39,7 +39,7 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 			return bytes, ctx.Err()
 		}
 		for _, form := range append([]string{t.Mount.Form}, t.Also...) {
-			size, err := t.Read.Path(t.Mount.File(t.Shard, t.Next/t.Batches, t.Next%t.Batches, form))
+			size, err := t.read.path(t.Mount.File(t.shard, t.Next/t.Batches, t.Next%t.Batches, form))
 			if err != nil {
 				return bytes, err
 			}
