@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -9,6 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // write writes files, by their paths in a directory.
@@ -80,6 +84,30 @@ func TestDenied(t *testing.T) {
 		if got.status != statusFailed || strings.Count(message, "access denied: 403, with") != 1 || strings.Contains(message, "\n") || !strings.Contains(hint, want) {
 			t.Errorf("%s: status %d, %s", args, got.status, got.err)
 		}
+	}
+}
+
+// TestWholeObjects: whatever a server does instead of serving a part of an object, the hint is
+// about the server, not about what is mounted on this machine.
+func TestWholeObjects(t *testing.T) {
+	for how, answer := range map[string]http.HandlerFunc{
+		"with the whole object": func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "all of it") },
+		"it compresses": func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Range") != "bytes=0-0" { // it shows its size, and the first byte
+				w.Header().Set("Content-Encoding", "gzip")
+			}
+			http.ServeContent(w, r, "x.tar", time.Time{}, strings.NewReader(strings.Repeat("x", 1<<20)))
+		},
+	} {
+		server := httptest.NewServer(answer)
+		got := batchfs(t, "index", server.URL+"/x.tar")
+		server.Close()
+		if got.status != statusFailed || !strings.Contains(got.err, how) || !strings.Contains(got.err, "\nbatchfs: hint: "+wholeObjects) {
+			t.Errorf("%s: status %d, %s", how, got.status, got.err)
+		}
+	}
+	if err := fmt.Errorf("x.tar: %w", store.ErrNoRange); remedy(err) != wholeObjects {
+		t.Errorf("an open advises %q", remedy(err))
 	}
 }
 

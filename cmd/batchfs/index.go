@@ -207,6 +207,7 @@ func datasetError(path string, err error) error {
 	return advise(err,
 		advice{store.ErrURL, urls},
 		advice{store.ErrNoPlace, "check the name; another service than the vendor's own: --endpoint URL"},
+		advice{store.ErrNoRange, wholeObjects},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrKeepIndex, "keep it elsewhere: --index-at DIRECTORY; to do without, leave out --index-at"},

@@ -143,10 +143,14 @@ var remedies = []advice{
 	{gpu.ErrNVJPEG, "see dmesg and nvidia-smi; --gpu-decode exact and off do without nvJPEG"},
 	{engine.ErrNoMemory, "raise --memory-limit, hold fewer batches open, or make batches smaller"},
 	{store.ErrDenied, "renew the credentials for the dataset's store where they are kept; the batch is tried again at its next open"},
+	{store.ErrNoRange, wholeObjects},
 	{engine.ErrPanic, "this is a bug in batchfs; please report it with the stack"},
 }
 
 const kernelRefuses = "the kernel refuses memory: check ulimit -v, the control group's limit and vm.overcommit_memory, or lower --memory-limit"
+
+// wholeObjects is what to do about a server that has no use for the header Range.
+const wholeObjects = "copy the dataset to a disk or an object store; or have the server answer requests for byte ranges, uncompressed"
 
 // remedy returns advice about an error of an open that is not the fault of a file.
 func remedy(err error) string {

@@ -17,7 +17,7 @@ var (
 	ErrDenied   = errors.New("access denied")
 	ErrAway     = errors.New("the store cannot be reached")
 	ErrNoList   = errors.New("the store cannot list its objects")
-	errNoRange  = errors.New("the server does not serve parts of objects")
+	ErrNoRange  = errors.New("the server does not serve parts of objects")
 )
 
 // A failure is an error of one request.

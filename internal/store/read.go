@@ -37,7 +37,7 @@ func (s *site) stat(name string, answer *http.Response) (Object, error) {
 	switch answer.StatusCode {
 	case http.StatusPartialContent:
 		if _, _, o.Size = contentRange(answer); o.Size < 0 {
-			return o, &failure{kind: errNoRange, why: noSize}
+			return o, &failure{kind: ErrNoRange, why: noSize}
 		}
 		_, err := io.Copy(io.Discard, io.LimitReader(answer.Body, 2)) // the connection stays usable
 		return o, err
@@ -49,7 +49,7 @@ func (s *site) stat(name string, answer *http.Response) (Object, error) {
 		if answer.ContentLength == 0 {
 			return o, nil
 		}
-		return o, &failure{kind: errNoRange, why: "it answers with the whole object"}
+		return o, &failure{kind: ErrNoRange, why: "it answers with the whole object"}
 	}
 	return o, s.judge(answer)
 }
@@ -122,7 +122,7 @@ func (r *reading) use(answer *http.Response) error {
 		if extra, _ := io.ReadFull(answer.Body, more[:]); extra == 0 {
 			return nil
 		}
-		return &failure{kind: errNoRange, why: "it answers with more bytes than it was asked for"}
+		return &failure{kind: ErrNoRange, why: "it answers with more bytes than it was asked for"}
 	}
 	if strong(r.object.Version) && answer.StatusCode == http.StatusPartialContent {
 		r.left, r.offset = r.left[n:], r.offset+int64(n)
@@ -136,7 +136,7 @@ const noSize = "it does not say how large the object is"
 func (r *reading) check(answer *http.Response) error {
 	size := r.object.Size
 	if coding := answer.Header.Get("Content-Encoding"); answer.StatusCode/100 == 2 && coding != "" && coding != "identity" {
-		return &failure{kind: errNoRange, why: "it compresses what it serves"}
+		return &failure{kind: ErrNoRange, why: "it compresses what it serves"}
 	}
 	switch answer.StatusCode {
 	case http.StatusPartialContent:
@@ -145,17 +145,17 @@ func (r *reading) check(answer *http.Response) error {
 			return &failure{kind: ErrChanged, why: fmt.Sprintf("it has %d bytes, not %d", total, size)}
 		}
 		if first != r.offset || last != r.offset+int64(len(r.left))-1 {
-			return &failure{kind: errNoRange, why: "it answers with other bytes than it was asked for"}
+			return &failure{kind: ErrNoRange, why: "it answers with other bytes than it was asked for"}
 		}
 		if total < 0 && r.object.Version == "" {
-			return &failure{kind: errNoRange, why: noSize}
+			return &failure{kind: ErrNoRange, why: noSize}
 		}
 	case http.StatusOK:
 		if answer.ContentLength >= 0 && answer.ContentLength != size {
 			return &failure{kind: ErrChanged, why: fmt.Sprintf("it has %d bytes, not %d", answer.ContentLength, size)}
 		}
 		if int64(len(r.left)) != size {
-			return &failure{kind: errNoRange, why: "it answers with the whole object"}
+			return &failure{kind: ErrNoRange, why: "it answers with the whole object"}
 		}
 	default:
 		return r.judge(answer)

@@ -22,7 +22,7 @@ func TestWrongAnswers(t *testing.T) {
 		{"the whole object", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			_, _ = w.Write(content)
-		}, errNoRange},
+		}, ErrNoRange},
 		{"another object of that length as a whole", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			_, _ = w.Write(content[:1000])
@@ -30,21 +30,21 @@ func TestWrongAnswers(t *testing.T) {
 		{"another range", func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Range", "bytes=101-1100")
 			serve(w, r)
-		}, errNoRange},
+		}, ErrNoRange},
 		{"a part of the range", func(w http.ResponseWriter, r *http.Request) {
 			r.Header.Set("Range", "bytes=100-500")
 			serve(w, r)
-		}, errNoRange},
-		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), errNoRange},
+		}, ErrNoRange},
+		{"more than the range", headers("Content-Range", "bytes 99-1099/300000"), ErrNoRange},
 		{"no range", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "multipart/byteranges; boundary=x")
 			w.WriteHeader(http.StatusPartialContent)
-		}, errNoRange},
+		}, ErrNoRange},
 		{"another size", headers("Content-Range", "bytes 100-1099/1100"), ErrChanged},
 		{"another version", headers("Etag", `"v2"`), ErrChanged},
 		{"a weak version", headers("Etag", `W/"v1"`), ErrChanged},
 		{"no version", headers("Etag", ""), ErrChanged},
-		{"compression", headers("Content-Encoding", "gzip"), errNoRange},
+		{"compression", headers("Content-Encoding", "gzip"), ErrNoRange},
 		{"more bytes", func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Etag", object.Version)
 			w.Header().Set("Content-Range", "bytes 100-1099/300000")
@@ -52,8 +52,8 @@ func TestWrongAnswers(t *testing.T) {
 			_, _ = w.Write(content[100:1100])
 			flush(w)
 			_, _ = w.Write(content[:1])
-		}, errNoRange},
-		{"more bytes, as it says", lengths(1500, 1500), errNoRange},
+		}, ErrNoRange},
+		{"more bytes, as it says", lengths(1500, 1500), ErrNoRange},
 		{"404", status(404), ErrNotExist},
 		{"no such object", refuse(404, "NoSuchKey"), ErrNotExist},
 		{"no such bucket", refuse(404, "NoSuchBucket"), ErrNoPlace},
@@ -166,14 +166,14 @@ func TestStatWithoutRanges(t *testing.T) {
 			_, _ = w.Write(content)
 		})
 		s := w.open(t, "http://host/", Options{})
-		if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, errNoRange) {
+		if _, err := s.Stat(t.Context(), "a"); !errors.Is(err, ErrNoRange) {
 			t.Error(err)
 		}
-		if err := read(t, s, 0, 10); !errors.Is(err, errNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
+		if err := read(t, s, 0, 10); !errors.Is(err, ErrNoRange) || !strings.Contains(err.Error(), "with the whole object") || s.Stats().Bytes > 0 {
 			t.Error(err)
 		}
 		w.handler = headers("Content-Range", "bytes 0-9/*")
-		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, errNoRange) {
+		if _, err := s.ReadAt(t.Context(), Object{Name: "a", Size: 10}, make([]byte, 10), 0); !errors.Is(err, ErrNoRange) {
 			t.Errorf("neither a version nor a size: %v", err)
 		}
 		if err := read(t, s, 0, 10); err != nil {
