@@ -68,6 +68,10 @@ func TestOtherUsers(t *testing.T) {
 				if _, err := output(as(u.user, suite.binary, "umount", m.dir)); err == nil {
 					t.Errorf("user %d unmounted what root has mounted", u.user)
 				}
+				if test.flags == nil {
+					isKeptOut(t, u.user, file, "stats", m.dir)
+					isKeptOut(t, u.user, file, "why", file)
+				}
 			}
 			if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil { // root always may
 				t.Error(err)
@@ -75,6 +79,17 @@ func TestOtherUsers(t *testing.T) {
 			m.finish(t)
 		}
 	})
+}
+
+// isKeptOut tests that a command says whom to ask about a mount of somebody else, which lives, and
+// names no file that its user did not.
+func isKeptOut(t *testing.T, user uint32, file string, command ...string) {
+	t.Helper()
+	_, err := output(as(user, append([]string{suite.binary}, command...)...))
+	if err == nil || !strings.Contains(err.Error(), "permission denied") || !strings.Contains(err.Error(), "hint: ask as the user who mounted it") ||
+		strings.Contains(err.Error(), filepath.Join(file, ".batchfs")) {
+		t.Errorf("%s for user %d: %v", command[0], user, err)
+	}
 }
 
 // TestOrdinaryUsersMount: an ordinary user's mount is accessible to that user alone; even

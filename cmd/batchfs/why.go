@@ -40,9 +40,14 @@ func whyError(path, root string, err error) error {
 	case errors.Is(err, fusefs.ErrNotBatch):
 		return hint(wrongUsage(fmt.Errorf("PATH must be a file of a batch, but is %q", path)),
 			"batchfs why %s", shellWord(filepath.Join(root, "shard-0", "epoch-0", "batch-00000.npy")))
+	case errors.Is(err, fs.ErrPermission): // the error names a file that fusefs looked for
+		return hint(fmt.Errorf("%s: permission denied", shown(path)), askTheOwner)
 	}
-	return advise(err, advice{fs.ErrPermission, "ask as the user who mounted it, or mount with --allow-other"})
+	return err
 }
+
+// askTheOwner is what to do about a mount that another user made for themselves.
+const askTheOwner = "ask as the user who mounted it, or mount with --allow-other"
 
 // explanation is the output of why.
 type explanation struct{ fusefs.Explanation }
