@@ -3,6 +3,7 @@ package dataset
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/batchfs/batchfs/internal/entries"
 )
@@ -10,12 +11,20 @@ import (
 // ErrNoIndex means that there is no index file to keep entry points beside.
 var ErrNoIndex = errors.New("no index is kept")
 
+// noIndex is ErrNoIndex, with the reason if there was a problem.
+func (d *Dataset) noIndex() error {
+	if d.Report.IndexProblem == "" {
+		return ErrNoIndex
+	}
+	return fmt.Errorf("%w: %s", ErrNoIndex, d.Report.IndexProblem)
+}
+
 // OpenEntries opens the entry points stored beside the index; see [entries.Open]. It sets the path
 // and the number of samples in the options. Entry points are found by the samples' paths, which are
 // unique even in archives. The caller closes them.
 func (d *Dataset) OpenEntries(o entries.Options) (*entries.Store, error) {
 	if d.indexFile == "" {
-		return nil, ErrNoIndex
+		return nil, d.noIndex()
 	}
 	o.Path, o.Samples = entriesPath(d.indexFile), d.Len()
 	return entries.Open(o)

@@ -99,7 +99,7 @@ type kept struct {
 // the kind of work.
 func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	if d.indexFile == "" {
-		return ErrNoIndex
+		return d.noIndex()
 	}
 	text, err := json.Marshal(found)
 	if err == nil {
@@ -118,7 +118,7 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 // are missing, or not about the dataset as it is now.
 func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 	if d.indexFile == "" {
-		return ErrNoIndex
+		return d.noIndex()
 	}
 	return EachPart(indexBase(d.indexFile), "."+kind+".json", func(part Share, path string) error {
 		f, _, err := owned.Open(path, os.O_RDONLY)

@@ -63,5 +63,5 @@ func (c *console) makeEntries(ctx context.Context, a *annotation.Dataset, rule d
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
 	}
-	return &report, advise(err, advice{annotation.ErrUnstored, "the index is kept, with the entry points found so far; run this again, with room, for the rest"})
+	return &report, advise(err, indexElsewhere, advice{annotation.ErrUnstored, "the index is kept, with the entry points found so far; run this again, with room, for the rest"})
 }

@@ -62,8 +62,12 @@ func TestIndexEntryPoints(t *testing.T) {
 	}
 	blocked := filepath.Join(t.TempDir(), "file")
 	save(t, blocked, "")
-	if got := batchfsIn(t, blocked, "index", "--entry-points", "rows", data); got.status != statusFailed || !strings.Contains(got.err, "entry points cannot be stored: no index is kept") {
+	got := batchfsIn(t, blocked, "index", "--entry-points", "rows", data)
+	if got.status != statusFailed || !strings.Contains(got.err, "entry points cannot be stored: no index is kept: ") || !strings.Contains(got.err, "not a directory\nbatchfs: hint: "+indexElsewhere.hint) {
 		t.Errorf("without an index: %s", got.err)
+	}
+	if got := batchfsIn(t, blocked, "verify", "--part", "0/2", data); !strings.Contains(got.err, "no index is kept: ") || !strings.Contains(got.err, indexElsewhere.hint) {
+		t.Errorf("a part without an index: %s", got.err)
 	}
 }
 

@@ -97,6 +97,9 @@ func checkIndexFlags(o *dataset.Options, rule decode.EntryRule, targets bool) er
 	return nil
 }
 
+// indexElsewhere is for what is kept beside the index, where no index can be kept.
+var indexElsewhere = advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"}
+
 // indexResult is the output of index.
 type indexResult struct {
 	Summary string `json:"summary"`

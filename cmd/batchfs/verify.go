@@ -44,7 +44,7 @@ func verifyCommand(c *console) *cli.Command {
 			} else {
 				v.Verdict, err = c.verify(ctx, a, part, w)
 			}
-			return v, advise(err, noArray, advice{dataset.ErrNoIndex, "say where it can be kept: --index-at DIRECTORY"})
+			return v, advise(err, noArray, indexElsewhere)
 		})
 	})
 }
