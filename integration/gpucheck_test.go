@@ -96,6 +96,7 @@ func TestGPUCheck(t *testing.T) {
 	writeFile(t, filepath.Join(tools, "compute-sanitizer"), []byte(stubSanitizer))
 	check(t, os.Chmod(filepath.Join(tools, "compute-sanitizer"), 0o755))
 	writeFile(t, filepath.Join(tools, "cupy.py"), []byte(stubCuPy))
+	writeFile(t, filepath.Join(tools, "torch.py"), []byte("raise ImportError('it sees no GPU')\n"))
 	env = append(env, "PATH="+tools+":"+os.Getenv("PATH"), "PYTHONPATH="+tools, "PYTHON="+testkit.Python(t, "numpy"), "TMPDIR="+scratch(t))
 	out, err := output(root(t).reader(0, slices.Concat([]string{"env"}, env, []string{filepath.Join(folder, "run")})))
 	if err != nil {
@@ -119,7 +120,8 @@ func TestGPUCheck(t *testing.T) {
 }
 
 // TestGPUCheckCarried runs the folder where there is nothing but a shell, a few of the programs
-// that every Debian has, and a driver: no Python, compiler or sanitizer; and once without FUSE.
+// that every Debian has, and a driver: no Python, compiler or sanitizer; what mounts, with FUSE and
+// without.
 func TestGPUCheckCarried(t *testing.T) {
 	folder, env := aGPU(t)
 	env = append(env, "CASES=8", "IMAGES=2", "PHOTOS=2") // the other test checks more
@@ -143,18 +145,19 @@ func TestGPUCheckCarried(t *testing.T) {
 	const enter = `mount --make-rprivate / && mkdir -p "$1/$2" && mount --bind "$2" "$1/$2" && mount --bind "$3" "$1/carried" && mount -t proc proc "$1/proc" &&
 mount --rbind /dev "$1/dev" && root=$1 && shift 3 && exec chroot "$root" /bin/env -i "$@"`
 	inside := slices.Concat([]string{"unshare", "-m", "sh", "-c", enter, "sh", dir, filepath.Dir(nvjpeg), folder, "PATH=/bin"}, env, []string{"/carried/run"})
-	out, err := output(root(t).reader(0, append(inside, "1", "2", "3")))
+	out, err := output(root(t).reader(0, append(inside, "2", "3")))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	awaitRows(t, out, `exact +\d+ s  ok$`, `copies +\d+ s  ok$`, `mounts +\d+ s  ok$`, `recovery +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`,
-		`frameworks +\d+ s  ok, but SKIPPED: .*python3.* not found`, `sanitizer +\d+ s  ok, but SKIPPED: compute-sanitizer`, `gpu/decode +\d+ s  ok, but skipped: .*python3.* not found`)
+	awaitRows(t, out, `mounts +\d+ s  ok$`, `recovery +\d+ s  ok$`, `gpu/epoch +\d+ s  ok$`,
+		`frameworks +\d+ s  ok, but SKIPPED: .*python3.* not found`, `sanitizer +\d+ s  ok, but SKIPPED: compute-sanitizer`)
 	inside[4] = strings.Replace(enter, `mount --rbind /dev "$1/dev"`, `mknod -m 666 "$1/dev/null" c 1 3 && mknod -m 666 "$1/dev/urandom" c 1 9`, 1)
 	out, err = output(root(t).reader(0, append(inside, "1", "2")))
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	awaitRows(t, out, `exact +\d+ s  ok$`, `gpu/place +\d+ s  ok$`, `recovery +skipped: nothing can be mounted here: .*/dev/fuse`, `gpu/epoch +skipped: nothing can be mounted here`, `!!  FUSE `)
+	awaitRows(t, out, `exact +\d+ s  ok$`, `copies +\d+ s  ok$`, `gpu/place +\d+ s  ok$`, `gpu/decode +\d+ s  ok, but skipped: .*python3.* not found`,
+		`recovery +skipped: nothing can be mounted here: .*/dev/fuse`, `gpu/epoch +skipped: nothing can be mounted here`, `!!  FUSE `)
 }
 
 // copyNeeded copies the libraries that programs need into a root, each to its own place.

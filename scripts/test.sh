@@ -153,10 +153,15 @@ mounts_second() { check tests ${RACE:-} -skip "$first_half" ./integration; }
 # stress program has storage that fails and too little memory.
 faults='^Test(Faults|FaultsAtStart|Allocations)$'
 
+# These compute much, which takes five times as long with the race detector. It watches the same
+# goroutines in the other tests of their packages.
+long='^Test(Quotas|FormsMakeTheSameBytes|PackedHitsPerBatch|PackedBesideALocalCache|AnyLimitWithMasks)$'
+
 # The longest first, so that it is not left to run alone at the end.
 # shellcheck disable=SC2046,SC2086 # lists of words
-racing() { check tests $race -skip "$faults" -p "$(nproc)" ./integration/stress ./engine $shared; }
+racing() { check tests $race -skip "$faults|$long" -p "$(nproc)" ./integration/stress ./engine $shared; }
 failing_calls() { check tests -run "$faults" ./integration/stress; }
+long_ones() { check tests -run "$long" -p "$(nproc)" ./engine ./internal/store; }
 # shellcheck disable=SC2046,SC2086
 others() { check tests -p "$(nproc)" $(but $shared ./integration); }
 # shellcheck disable=SC2046,SC2086
@@ -224,7 +229,7 @@ if [ "$what" = test ]; then
 	say 'all tests'
 	compile_racing &
 	compiled=$!
-	together mounts_first mounts_second others failing_calls one_processor
+	together mounts_first mounts_second others failing_calls long_ones one_processor
 	wait "$compiled" || true # it fails again where it is shown
 	stage 'what goroutines share, with the race detector'
 	# shellcheck disable=SC2086 # flags
