@@ -16,11 +16,11 @@ var makePackagePhotos = sync.OnceValues(func() (string, error) {
 	return generated("package", gen.Options{Images: 60, Kind: gen.Photo, Classes: 3, Seed: 5})
 })
 
-// runPackageTests runs the tests of the Python package in a Python, which finds batchfs in path and
-// the package in modules, or as it was installed.
-func runPackageTests(t *testing.T, python, path, modules string) {
+// runPackageTests runs the tests of the Python package, or some of them, in a Python, which finds
+// batchfs in path and the package in modules, or as it was installed.
+func runPackageTests(t *testing.T, python, path, modules string, some ...string) {
 	env := []string{"PATH=" + path + string(os.PathListSeparator) + os.Getenv("PATH"), "PYTHONPATH=" + modules, "TMPDIR=" + scratch(t)}
-	out := runProgram(t, "", env, python, "../python/test_batchfs.py", shared(t, makePackagePhotos), "--verbose")
+	out := runProgram(t, "", env, python, append([]string{"../python/test_batchfs.py", shared(t, makePackagePhotos), "--verbose"}, some...)...)
 	if strings.Contains(out, "SKIPPED") {
 		t.Logf("some were skipped:\n%s", out)
 	}
@@ -35,7 +35,7 @@ func TestPythonPackage(t *testing.T) {
 }
 
 // TestWheel: the wheel that `make wheel` builds needs no glibc after 2.17, and passes the same
-// tests where only the wheel and NumPy are installed.
+// tests where only the wheel and NumPy are installed; in a short run some that use all of it.
 func TestWheel(t *testing.T) {
 	inStageOfItsOwn(t)
 	python := testkit.Python(t, "numpy", "ensurepip")
@@ -66,7 +66,11 @@ func TestWheel(t *testing.T) {
 	modules := filepath.Join(dir, "modules")
 	check(t, os.Mkdir(modules, 0o755))
 	writeFile(t, filepath.Join(modules, "torch.py"), []byte("raise ImportError('it is not installed here')\n"))
-	runPackageTests(t, inside, "/nowhere", modules)
+	var some []string
+	if testing.Short() {
+		some = []string{"-k", "its_files", "-k", "resuming", "-k", "flags_and_the_end", "-k", "the_reason", "-k", "the_end_of_the_program"}
+	}
+	runPackageTests(t, inside, "/nowhere", modules, some...)
 }
 
 // inStageOfItsOwn skips a test in runs with the race detector, which does not see into the programs
