@@ -106,7 +106,7 @@ type Decoder struct {
 	options Options
 	codecs  codecs // nil once it is closed
 	kept    kept
-	paired  bool
+	paired  bool // the last DecodePair decoded this and the other image in one call; for tests
 }
 
 // NewDecoder returns a Decoder with this build's codecs.
@@ -132,9 +132,6 @@ func (d *Decoder) Trim() { d.kept.free() }
 
 // TakeJPEGs counts the JPEGs decoded since the call before.
 func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
-
-// Paired reports whether the last DecodePair decoded this and the other image in one call.
-func (d *Decoder) Paired() bool { return d.paired }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the
