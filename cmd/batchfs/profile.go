@@ -119,8 +119,8 @@ func profileError(path string, err error) error {
 		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
 	}
 	return advise(err,
-		advice{profile.ErrInside, "choose a directory beside it: --work DIR"},
-		advice{profile.ErrSpace, "fewer images, or another place: --images 64 --work DIR"},
+		advice{convert.ErrInside, "choose a directory beside it: --work DIR"},
+		advice{convert.ErrSpace, "fewer images, or another place: --images 64 --work DIR"},
 		advice{profile.ErrNoSample, "batchfs verify " + shellWord(path)},
 		advice{os.ErrNotExist, "choose a directory that can be written to: --work DIR"},
 		advice{os.ErrPermission, "choose a directory that can be written to: --work DIR"})

@@ -51,7 +51,7 @@ func makeWorkspace(parent, root string) (dir string, err error) {
 		return "", err
 	}
 	if root != "" && resolve.Within(parent, root) {
-		return "", fmt.Errorf("%s %w", parent, ErrInside)
+		return "", fmt.Errorf("%s %w", parent, convert.ErrInside)
 	}
 	return os.MkdirTemp(parent, ".batchfs-profile-")
 }
@@ -188,7 +188,7 @@ func writeThrough(path string, write func(to io.Writer) error) error {
 		err = unix.Fdatasync(int(f.Fd()))
 	}
 	if err = errors.Join(err, f.Close()); errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		err = fmt.Errorf("%w: %w", ErrSpace, err)
+		err = fmt.Errorf("%w for copies: %w", convert.ErrSpace, err)
 	}
 	return err
 }
@@ -201,7 +201,7 @@ func hasSpace(dir string, need int64) error {
 	}
 	free := int64(st.Bavail) * int64(st.Frsize)
 	if st.Blocks > 0 && need > free-free/10 {
-		return fmt.Errorf("%w in %s: %d bytes are needed, %d are free", ErrSpace, dir, need, free)
+		return fmt.Errorf("%w for copies in %s: %d bytes are needed, %d are free", convert.ErrSpace, dir, need, free)
 	}
 	return nil
 }

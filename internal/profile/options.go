@@ -49,14 +49,8 @@ type Options struct {
 	Copied, Measured func(done, total int64)
 }
 
-var (
-	// ErrInside means that the directory for copies lies inside the dataset.
-	ErrInside = errors.New("lies inside the dataset")
-	// ErrSpace means that there is no room for the copies.
-	ErrSpace = errors.New("not enough space for copies")
-	// ErrNoSample means that no image of the sample can be read.
-	ErrNoSample = errors.New("no image of the dataset can be read")
-)
+// ErrNoSample means that no image of the sample can be read.
+var ErrNoSample = errors.New("no image of the dataset can be read")
 
 const (
 	defaultImages    = 256

@@ -42,8 +42,8 @@ type profiler struct {
 //
 // When ctx is done, Run returns promptly, even if storage hangs.
 //
-// Errors: an [option.Error], ErrInside, ErrSpace, ErrNoSample, those of the engine about its
-// options, and ctx's own.
+// Errors: an [option.Error], [convert.ErrInside] and [convert.ErrSpace] about the directory for
+// copies, ErrNoSample, those of the engine about its options, and ctx's own.
 func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, err error) {
 	o = o.filled()
 	if err := option.AtLeast("samples", int64(cmp.Or(o.Samples, ds.Len())), int64(ds.Len())); err != nil {

@@ -386,7 +386,7 @@ func TestRefusals(t *testing.T) {
 		"batch":   {func(o *Options) { o.Engine.BatchSize = 0 }, nil},
 		"shards":  {func(o *Options) { o.Engine.Shards = 5 }, nil},
 		"inside":  {func(o *Options) { o.Work = filepath.Join(ds.Root, "class-0") }, os.ErrNotExist},
-		"root":    {func(o *Options) { o.Work = ds.Root }, ErrInside},
+		"root":    {func(o *Options) { o.Work = ds.Root }, convert.ErrInside},
 		"missing": {func(o *Options) { o.Work = "/nowhere/at/all" }, os.ErrNotExist},
 		"pixels":  {func(o *Options) { o.Engine.Decoding.MaxPixels = 1 }, ErrNoSample},
 	} {
@@ -519,7 +519,7 @@ func TestWorkspaceBesideTheDataset(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := makeWorkspace("", "/"); !errors.Is(err, ErrInside) {
+	if _, err := makeWorkspace("", "/"); !errors.Is(err, convert.ErrInside) {
 		t.Errorf("beside everything: %v", err)
 	}
 }
