@@ -11,7 +11,7 @@ typedef struct {
     bfs_picture p;
     const bfs_implementation *by;
     bfs_entries entries;
-    bfs_tiers tiers; /* where all coefficients are packed, too */
+    bfs_tiers tiers; /* what all coefficients are packed into, too */
     const bfs_table *first;
     bfs_phase phase[BFS_SLICE + 1];
     bfs_scan scan[2];         /* the second is used only with entry points */
@@ -48,8 +48,8 @@ static int find_tables(job *j, bfs_table *held[BFS_TABLES])
 
 enum { ALIGNMENT = 128 };
 
-/* bfs_baseline_most is the most memory kept for images of a width. A row of MCUs has at most 96
- * bytes of coefficients per column. */
+/* bfs_baseline_most is the most memory that is kept for images of a given width. A row of MCUs has
+ * at most 96 bytes of coefficients per column. */
 size_t bfs_baseline_most(int width)
 {
     const size_t columns = (size_t)width + 31;
@@ -73,7 +73,7 @@ static int lay_out(job *j, bfs_kept *k)
     return BFS_OK;
 }
 
-/* find_blocks finds the blocks of a row of MCUs, from MCU first on. */
+/* find_blocks finds the blocks of a row of MCUs, beginning with MCU first. */
 static void find_blocks(const job *j, const int16_t *row, int first, bfs_blocks blocks[3])
 {
     const bfs_frame *f = &j->p.f;
@@ -99,16 +99,16 @@ static void pack(job *j, const int16_t *coefficients)
     bfs_tiers_row(&j->tiers, blocks);
 }
 
-/* fetch brings a table back into the nearest cache, from which making pixels has driven it. Its
- * steps are all about equally likely to be used. */
+/* fetch brings a table back into the nearest cache, from which making pixels has evicted it. All of
+ * its steps are about equally likely to be used. */
 static void fetch(const bfs_table *t)
 {
     for (int i = 0; i < 1 << BFS_LOOKUP; i += 64 / (int)sizeof *t->step)
         __builtin_prefetch(t->step + i);
 }
 
-/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear zeros the needed ones, and
- * fetches the tables that decode most of them. */
+/* A row of MCUs takes across * blocks * 128 bytes of coefficients. clear sets those that are needed
+ * to zero, and fetches the tables that decode most of them. */
 static int16_t *clear(const job *j, int16_t *row)
 {
     const size_t mcu = (size_t)j->p.f.blocks * 64;
@@ -123,7 +123,7 @@ static int16_t *clear(const job *j, int16_t *row)
 /* shows reports whether the row being read is in the region. */
 static int shows(const job *j) { return j->row >= j->p.first_row && j->row <= j->p.last_row; }
 
-/* begin makes the scan want the next row. Rows outside the region are decoded only for their length
+/* begin asks the scan for the next row. Rows outside the region are decoded only for their length
  * in bits and their DC coefficients, unless they are packed. */
 static void begin(job *j)
 {
@@ -162,10 +162,11 @@ static int go_on(job *j, int row)
     return result;
 }
 
-/* last is the row at which reading may end. Making entry points, and packing, take all rows. */
+/* last is the row at which reading may end. Making entry points needs all rows, and so does
+ * packing. */
 static int last(const job *j) { return j->entries.count || j->tiers.packing ? j->p.f.down : j->p.last_row + 1; }
 
-/* go_together is go_on for two images that take turns. It does not tell which of them has an
+/* go_together is go_on for two images that take turns. It does not say which of them has an
  * anomaly. */
 static int go_together(job *a, job *b)
 {
@@ -264,8 +265,8 @@ static bfs_part need(const job *j, const uint8_t *data, size_t size)
 }
 
 /* bfs_baseline_need finds which part of a file, besides the header, is read with given entry
- * points; none if it is uncertain whether that suffices. The first shown bytes of the file are at
- * head. */
+ * points. It finds none if that part might not suffice. head has the first shown bytes of the
+ * file. */
 bfs_part bfs_baseline_need(const uint8_t *head, size_t shown, size_t size, bfs_view view, bfs_entries entries)
 {
     job j = {.p = {.view = view}, .entries = entries};
@@ -372,7 +373,8 @@ int bfs_baseline_decode(bfs_kept *k, int kernel, bfs_task task)
 }
 
 /* bfs_baseline_decode_pair decodes two images without given entry points, in less time than one
- * after the other. If anything is wrong with one, it returns 0, and nothing is known of either. */
+ * after the other. If anything is wrong with one of them, it returns 0 and says nothing about
+ * either. */
 int bfs_baseline_decode_pair(bfs_kept *ka, bfs_kept *kb, int kernel, bfs_task ta, bfs_task tb)
 {
     bfs_kept *const k[2] = {ka, kb};

@@ -21,8 +21,8 @@
 #define ROW(p) _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(p)))
 #define KERNEL bfs_baseline_avx2
 
-/* PICK takes the coefficients of one row that are in the k-th eighth of a block. z0 to z7 are the
- * row's positions in zigzag order. */
+/* PICK selects, from the k-th eighth of a block, the coefficients that belong to one row. z0 to z7
+ * are the row's positions in zigzag order. */
 #define FROM(z, k) ((z) / 8 == (k) ? 2 * ((z) % 8) : -1), ((z) / 8 == (k) ? 2 * ((z) % 8) + 1 : -1)
 #define PICK_(k, z0, z1, z2, z3, z4, z5, z6, z7)                                                                       \
     _mm256_shuffle_epi8(eighth[k], _mm256_broadcastsi128_si256(_mm_setr_epi8(FROM(z0, k), FROM(z1, k), FROM(z2, k), FROM(z3, k), \
@@ -75,8 +75,8 @@ INLINE void store2(uint8_t *to, ptrdiff_t stride, VECTOR rows)
     memcpy(to + stride, &row[1], 4);
 }
 
-/* PLACES says from where, in a lane's even and odd pixels, bytes 16*k and later of its result come,
- * if they have colour c. */
+/* PLACES describes the 16 bytes of a lane's result that begin with byte 16*k: for those of colour
+ * c, where they are among the lane's even and odd pixels. */
 #define FROM_COLOUR(i, c) ((i) % 3 == (c) ? (i) / 6 + (i) / 3 % 2 * 8 : -1)
 #define FOUR(i, c) FROM_COLOUR(i, c), FROM_COLOUR((i) + 1, c), FROM_COLOUR((i) + 2, c), FROM_COLOUR((i) + 3, c)
 #define PLACES(k, c) _mm256_broadcastsi128_si256(_mm_setr_epi8(FOUR(16 * (k), c), FOUR(16 * (k) + 4, c), FOUR(16 * (k) + 8, c), FOUR(16 * (k) + 12, c)))
@@ -97,7 +97,8 @@ INLINE void put(uint8_t *to, VECTOR r, VECTOR g, VECTOR b, int skip, int n)
 
 #include "bfs_lanes.h"
 
-/* four makes 4 values of the first in the upper half of 32 bits, and of pairs of the others but the fifth. */
+/* four makes 4 values from 8. The first one is in the upper half of 32 bits, the others are in
+ * pairs; the fifth has no influence. */
 INLINE void four(VECTOR to[4], VECTOR x0, VECTOR x13, VECTOR x57, VECTOR x26, const int shift)
 {
     const VECTOR e = X(add_epi32)(X(srai_epi32)(x0, 2), X(set1_epi32)(1 << (shift - 1)));
@@ -121,7 +122,7 @@ TARGET int bfs_idct4_avx2(const int16_t *block, int n, int group, ptrdiff_t step
         four(high, X(unpackhi_epi16)(zero, r[0]), X(unpackhi_epi16)(r[1], r[3]), X(unpackhi_epi16)(r[5], r[7]), X(unpackhi_epi16)(r[2], r[6]), 12);
         for (int k = 0; k < 4; k++)
             row[k] = X(packs_epi32)(low[k], high[k]);
-        /* Columns, of 4 values each, two in a lane. */
+        /* Columns of 4 values each, two columns in a lane. */
         const VECTOR a = X(unpacklo_epi16)(row[0], row[1]), b = X(unpacklo_epi16)(row[2], row[3]);
         const VECTOR c = X(unpackhi_epi16)(row[0], row[1]), d = X(unpackhi_epi16)(row[2], row[3]);
         const VECTOR x01 = X(unpacklo_epi32)(a, b), x23 = X(unpackhi_epi32)(a, b), x45 = X(unpacklo_epi32)(c, d), x67 = X(unpackhi_epi32)(c, d);
@@ -154,7 +155,7 @@ TARGET int bfs_idct2_avx2(const int16_t *block, int n, int group, ptrdiff_t step
             top[h] = X(srai_epi32)(X(add_epi32)(e, odd[h]), 13);
             bottom[h] = X(srai_epi32)(X(sub_epi32)(e, odd[h]), 13);
         }
-        /* For each row: its odd columns times their factors, which will be summed. The first column
+        /* The products of each row's odd columns and their factors, to be summed. The first column
          * has 32 bits, as in libjpeg-turbo's vector code. */
         const VECTOR t = X(madd_epi16)(X(packs_epi32)(top[0], top[1]), factors), b = X(madd_epi16)(X(packs_epi32)(bottom[0], bottom[1]), factors);
         const VECTOR pairs = X(add_epi32)(X(unpacklo_epi32)(t, b), X(unpackhi_epi32)(t, b));

@@ -54,8 +54,8 @@ INLINE void store(uint8_t *to, ptrdiff_t stride, VECTOR rows)
     _mm256_storeu_si256((__m256i *)(to + stride), _mm512_extracti64x4_epi64(rows, 1));
 }
 
-/* The result's byte i belongs to pixel i/3: in a vector of even and odd pixels, that is at
- * EVEN_ODD. Red and green are picked together; BLUE says which bytes are blue. */
+/* Byte i of the result belongs to pixel i/3, which is at EVEN_ODD(i) in a vector of even and odd
+ * pixels. Red and green are picked together; BLUE says which bytes are blue. */
 #define EVEN_ODD(i) (uint8_t)((i) / 48 * 16 + (i) / 6 % 8 + (i) / 3 % 2 * 8)
 #define RED_GREEN(i) (uint8_t)(EVEN_ODD(i) + ((i) % 3 == 1) * 64)
 #define EIGHT(F, i) F(i), F((i) + 1), F((i) + 2), F((i) + 3), F((i) + 4), F((i) + 5), F((i) + 6), F((i) + 7)

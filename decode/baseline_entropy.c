@@ -7,17 +7,17 @@
 static inline __attribute__((always_inline)) void put(uint8_t *to, int16_t v) { memcpy(to, &v, 2); }
 
 /* last_value extends the bits of a step's last value to a coefficient by shifting them down below
- * their inverted first bit, which makes it right for positive values and one too little for negative
- * ones; no bits make 0. */
+ * their inverted first bit, which gives the right value if it is positive, and one less than that
+ * if it is negative. If there are no bits, the value is 0. */
 static inline __attribute__((always_inline)) int16_t last_value(uint64_t bits, const bfs_step *e, int64_t sign)
 {
     const int64_t extended = ((int64_t)(bits << (e->before & 63)) >> 1) ^ sign;
     return (int16_t)((extended >> (e->shift & 63)) + (int64_t)((uint64_t)extended >> 63));
 }
 
-/* slow_step does a step that ends a block with its last coefficient. If another step would leave
- * the block, or its code is longer than a look-up, slow_step decodes the first symbol. It returns 0
- * at an invalid code, and if a block would have more than 64 coefficients. */
+/* slow_step does a step that ends a block with its last coefficient. If the step would leave the
+ * block, or if the code is longer than a look-up, slow_step decodes only the first symbol. It
+ * returns 0 if a code is invalid, or if a block would have more than 64 coefficients. */
 static __attribute__((noinline)) int slow_step(bfs_stream *s)
 {
     bfs_refill(s);
@@ -52,8 +52,9 @@ static __attribute__((noinline)) int slow_step(bfs_stream *s)
     return 1;
 }
 
-/* NEXT_TABLE: compilers would make a branch, which would be mispredicted once per block. OPAQUE
- * hides a constant that would otherwise be loaded again and again. */
+/* NEXT_TABLE moves to the next table without a branch; compilers would make one, which processors
+ * mispredict once per block. OPAQUE hides a constant that would otherwise be loaded again and
+ * again. */
 #if defined(__x86_64__)
 #define OPAQUE(x) __asm__("" : "+r"(x))
 #define NEXT_TABLE(table, phase, ended)                                                     \

@@ -15,7 +15,8 @@ typedef struct {
 
 static int u16(const uint8_t *p) { return p[0] << 8 | p[1]; }
 
-/* read_dht records where tables are defined; they are made once it is known which are used. */
+/* read_dht records where tables are defined. They are made later, when it is known which ones are
+ * used. */
 static int read_dht(reader *r, const uint8_t *p, size_t n)
 {
     while (n > 0) {
@@ -106,7 +107,7 @@ static int read_frame(reader *r, const uint8_t *p, size_t n)
     return bfs_frame_sampling(f);
 }
 
-/* colour decides as libjpeg does what three components are. */
+/* colour decides, as libjpeg does, which colour space three components are in. */
 static int colour(reader *r)
 {
     bfs_frame *f = r->frame;
@@ -120,8 +121,8 @@ static int colour(reader *r)
     return BFS_OK;
 }
 
-/* read_scan accepts a scan of components in their order; of all components, if the image is
- * sequential. Which tables a progressive scan needs depends on its kind. */
+/* read_scan accepts a scan whose components are in order and, if the image is sequential, complete.
+ * Which tables a progressive scan needs depends on its kind. */
 static int read_scan(reader *r, const uint8_t *p, size_t n)
 {
     bfs_frame *f = r->frame;

@@ -106,8 +106,8 @@ static int put_tables(packing *g, uint8_t *to)
     return BFS_OK;
 }
 
-/* follows checks what comes after a segment: the expected marker or, after the last wanted MCU of
- * an image with further rows, the end of the image anywhere. */
+/* follows checks what comes after a segment: the expected marker or, if the image has more rows
+ * than are wanted, an end marker anywhere after the last wanted MCU. */
 static int follows(const packing *g, bfs_scan *s, int segment)
 {
     const ptrdiff_t left = s->raw_end - s->raw;
@@ -140,8 +140,8 @@ static int put_data(packing *g, uint8_t *to, const uint8_t *file_end)
     return BFS_OK;
 }
 
-/* bfs_pack_size finds how much memory an image takes if packed in stretches of bits bits, at least
- * 32, or why it is left to others. */
+/* bfs_pack_size finds how much memory an image takes when packed in stretches of bits bits, at
+ * least 32, or why the image is left to other decoders. */
 int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view view, int bits)
 {
     packing g;
@@ -151,8 +151,8 @@ int bfs_pack_size(bfs_packed_size *size, const uint8_t *data, size_t n, bfs_view
 }
 
 /* bfs_pack packs an image into the memory that bfs_pack_size announced. If it does not return
- * BFS_OK, the image is left to others, and to holds an image without data, which decoders report as
- * damaged. */
+ * BFS_OK, the image is left to other decoders, and to holds an image without data, which decoders
+ * report as damaged. */
 int bfs_pack(uint8_t *to, bfs_packed_size announced, const uint8_t *data, size_t n, bfs_view view, int bits)
 {
     packing g;

@@ -14,7 +14,8 @@ static void keep_last(bfs_picture *p)
         memcpy(p->plane[i] - p->stride[i], p->plane[i] + (p->c[i].side * p->f.c[i].v - 1) * p->stride[i], p->stride[i]);
 }
 
-/* transform makes samples of the needed MCUs of the row. It returns 0 at coefficients that are too large. */
+/* transform makes the samples of the row's needed MCUs. It returns 0 if a coefficient is too
+ * large. */
 static int transform(bfs_picture *p, const bfs_blocks blocks[3])
 {
     int certain = 1;
@@ -164,8 +165,9 @@ static void scale(bfs_picture *p)
     p->filters = log > 0 && (p->across != 2 || p->c[1].width > 2);
 }
 
-/* bfs_picture_plan finds which MCUs the view needs. Filtering takes a sample beside each; libjpeg
- * also reads whole pairs of rows before it filters, and errors must be found in the same rows. */
+/* bfs_picture_plan finds which MCUs the view needs. Filtering also takes the samples next to those.
+ * libjpeg reads whole pairs of rows before it filters, and errors must be found in the same rows as
+ * there. */
 int bfs_picture_plan(bfs_picture *p)
 {
     const bfs_frame *f = &p->f;
@@ -208,8 +210,8 @@ static size_t row_bytes(size_t samples) { return (samples + 24 + 63) & ~(size_t)
  */
 static size_t filtered_bytes(size_t samples) { return row_bytes(samples) + 64 + BFS_PAD; }
 
-/* bfs_picture_most is the most memory for pictures of a number of columns. Components have at most
- * 17 rows of samples. */
+/* bfs_picture_most is the most memory that pictures with a given number of columns need. Components
+ * have at most 17 rows of samples. */
 size_t bfs_picture_most(size_t columns)
 {
     return 3 * 17 * row_bytes(columns) + 2 * filtered_bytes(columns) + 3 * BFS_STRIP * columns;

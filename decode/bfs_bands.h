@@ -7,7 +7,7 @@
  *
  * Refining works on sets of coefficients, one bit each: coefficient k is bit 64-k, and bit 0 is the
  * end of the block. All correction bits before a new coefficient are read at once, and the
- * coefficients themselves changed when the symbols of all blocks are decoded. */
+ * coefficients themselves are changed once the symbols of all blocks are decoded. */
 
 TARGET static int NAME(first)(bfs_stream *stream, bfs_band *b, int16_t *blocks, int n)
 {
@@ -45,8 +45,8 @@ TARGET static int NAME(first)(bfs_stream *stream, bfs_band *b, int16_t *blocks, 
     return 1;
 }
 
-/* change adds to, or subtracts from, a set of coefficients: away from zero, and as the set negative says
- * where they are zero. */
+/* change moves a set of coefficients away from zero; where they are zero, the set negative says in
+ * which direction. */
 TARGET static inline void NAME(change)(int16_t *block, uint64_t set, uint64_t negative, int by)
 {
     const lanes place = PLACES, zero = {0};

@@ -1,14 +1,14 @@
 //go:build cgo
 
 /* The decoder of baseline JPEGs, several times as fast as libjpeg-turbo, with its pixels to the
- * last bit. It reads what most JPEGs are: 8-bit, Huffman-coded, sequential, one scan, gray or
- * three components; progressive ones are left to bfs_progressive.h. At anything else, and at any anomaly whatever, it leaves the image to
- * libjpeg-turbo, whose pixels and verdict count. So what it accepts must be what libjpeg-turbo
- * decodes without a warning, and it need not tell how the rest is wrong.
+ * last bit. It reads what most JPEGs are: 8-bit, Huffman-coded, sequential, one scan, gray or three
+ * components; progressive ones are left to bfs_progressive.h. Anything else, and any image with an
+ * anomaly, is left to libjpeg-turbo, whose pixels and verdict count. So this decoder may accept
+ * only what libjpeg-turbo decodes without a warning, and need not say what is wrong with the rest.
  *
  *   baseline_header.c   markers, up to a scan
  *   baseline_tables.c   Huffman tables for the state machine
- *   baseline_shared.c   which of them decoders share
+ *   baseline_shared.c   how decoders share those tables
  *   baseline_entropy.c  entropy-coded bits to coefficients (the body is bfs_entropy.h)
  *   baseline_window.c   entropy-coded bytes without stuffing
  *   baseline_scan.c     MCUs in order, or from entry points: restart markers, DC sums
@@ -86,7 +86,7 @@ enum {
 typedef struct bfs_table {
     bfs_step step[1 << BFS_LOOKUP];
     bfs_codes codes;
-    uint8_t code[16 + 256]; /* what it was made of: counts and symbols */
+    uint8_t code[16 + 256]; /* its definition: counts and symbols */
     int ac;
     int holders;             /* these three belong to baseline_shared.c */
     struct bfs_table **list, *next;
@@ -140,9 +140,9 @@ static inline __attribute__((always_inline)) int bfs_value(uint64_t bits, int n)
     return n == 0 || v >> (n - 1) ? v : v - (1 << n) + 1;
 }
 
-/* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. All
- * those blocks are zeros before. s->from can be read for BFS_WORST bytes per block and 8 more.
- * A bfs_entropies decodes two streams until one is at its end. */
+/* A bfs_entropy decodes blocks until s->phase is s->end, or returns 0 at the first anomaly. Before
+ * the call, all of these blocks must be zero. s->from must be readable for BFS_WORST bytes per
+ * block and 8 more. A bfs_entropies decodes two streams until one is at its end. */
 typedef int bfs_entropy(bfs_stream *s);
 typedef int bfs_entropies(bfs_stream *a, bfs_stream *b);
 
@@ -156,10 +156,10 @@ typedef struct {
     size_t from, to;
 } bfs_part;
 
-/* Entry points of an image: the places, every so many MCUs, where decoding can start. entry.go
+/* Entry points of an image: places at regular distances where decoding can start. entry.go
  * describes them. */
 typedef struct {
-    int every;             /* MCUs; 0: none are used or made; less: a row */
+    int every;             /* the distance in MCUs; 0: none are used or made; negative: a row */
     int count;
     const uint64_t *given; /* NULL: make them */
     uint64_t *made;
@@ -194,7 +194,7 @@ typedef struct {
     int32_t predicted[3];
     bfs_stream stream;
     int16_t *to;                    /* where the next MCUs go */
-    int wanted, slice;              /* their number, and that of those now being decoded */
+    int wanted, slice;              /* how many, and how many of them are now being decoded */
 
     int entry, until;               /* the next entry point, and MCUs until there */
     uint64_t entry_position;        /* in bits, of the one before */
@@ -251,8 +251,8 @@ extern const bfs_kernel bfs_baseline_portable, bfs_baseline_avx2, bfs_baseline_a
 bfs_idct_row bfs_idct_dc; /* to 1 sample, in every kernel */
 bfs_idct_row bfs_idct2_avx2, bfs_idct4_avx2; /* for AVX-512, too */
 
-/* Factors of libjpeg's transforms to fewer samples, times 2^13: those of its accurate transform,
- * without the coefficients that have no influence, like the fifth one on 4 samples. */
+/* Factors of libjpeg's transforms to fewer samples, times 2^13. They are those of its accurate
+ * transform; coefficients without influence, like the fifth one on 4 samples, have none. */
 enum {
     BFS_R0211 = 1730, BFS_R0509 = 4176, BFS_R0601 = 4926, BFS_R0720 = 5906, BFS_R0765 = 6270, BFS_R0850 = 6967, BFS_R0899 = 7373,
     BFS_R1061 = 8697, BFS_R1272 = 10426, BFS_R1451 = 11893, BFS_R1847 = 15137, BFS_R2172 = 17799, BFS_R2562 = 20995, BFS_R3624 = 29692

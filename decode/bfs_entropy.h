@@ -1,16 +1,16 @@
 /* The body of the entropy decoder, for baseline_entropy.c, which defines ONE, TWO and
  * TARGET.
  *
- * It is a state machine with almost no branches that depend on the data; of those in a usual
- * Huffman decoder, processors mispredict several per block. The position within a block is that
- * of the pointer, because blocks are aligned to their size. The end of a block rounds it up, and
- * a conditional move then takes the next block's DC table.
+ * It is a state machine with almost no branches that depend on the data: in a usual Huffman
+ * decoder, processors mispredict several of them per block. Blocks are aligned to their size, so
+ * the lowest bits of the pointer are the position within a block. At the end of a block the pointer
+ * is rounded up, and a conditional move selects the next block's DC table.
  *
  * s->at has room for all blocks up to end, and s->from can be read for BFS_WORST bytes per
  * block and 8 more.
  *
- * A step waits for the one before, and most of a processor is idle meanwhile. Two streams
- * at once take turns. */
+ * Each step waits for the one before, and most of the processor is idle meanwhile. So two streams
+ * can be decoded at once: one advances while the other waits. */
 
 /* A stream's state in registers. */
 #define STATE(n)                                                                          \
@@ -37,9 +37,10 @@
         count##n |= 56;                             \
     } while (0)
 
-/* STEP decodes one or two symbols. The next one waits for the length and the end in this one's
- * entry, and for nothing else: a refill tops up behind the bits that are looked up. So two steps,
- * of a code that is looked up and at most 15 bits of a value each, and a look-up must fit in 64 bits. */
+/* STEP decodes one or two symbols. The next step waits for nothing but the length and the end in
+ * this step's entry, because a refill adds bits behind those that are looked up. So 64 bits must
+ * hold two steps, each with a code that is looked up and at most 15 bits of a value, and one more
+ * look-up. */
 _Static_assert(2 * (BFS_LOOKUP + 15) + BFS_LOOKUP <= 64, "a look-up can need bits that were not read");
 
 #define STEP(n, refill)                                                                   \
@@ -66,8 +67,8 @@ TARGET int ONE(bfs_stream *s)
 again:
     LOAD(0, s);
     REFILL(0);
-    /* A block takes at least two steps, so two that start before the last block end at end at
-     * the latest. */
+    /* A block takes at least two steps, so two that start before the last block do not go beyond
+     * end. */
     while (phase0 < end - 1) {
         STEP(0, );
         STEP(0, REFILL(0));

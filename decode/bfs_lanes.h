@@ -73,8 +73,8 @@ INLINE void transpose(VECTOR r[8])
     }
 }
 
-/* take loads and dequantizes the blocks from i on; the last of n also fills lanes without one. It returns the
- * magnitudes of their first rows. */
+/* take loads and dequantizes the blocks from block i on; the last of the n blocks also fills the
+ * lanes that are left. It returns the magnitudes of their first rows. */
 INLINE VECTOR take(VECTOR r[8], const int16_t *block, int i, int n, int group, ptrdiff_t step, const bfs_quant *q)
 {
     const int16_t *in[LANES];
@@ -89,7 +89,7 @@ INLINE VECTOR take(VECTOR r[8], const int16_t *block, int i, int n, int group, p
     return first;
 }
 
-/* certain reports that no magnitude is beyond its limit. */
+/* certain reports whether all magnitudes are within their limits. */
 INLINE int certain(VECTOR largest, const bfs_quant *q)
 {
     uint16_t beyond[WIDTH / 2];
@@ -130,7 +130,7 @@ typedef struct {
     VECTOR r, g, b;
 } pixels;
 
-/* convert makes pixels of 16-bit values. Only a factor's fraction is multiplied, since the whole
+/* convert makes pixels from 16-bit values. Only a factor's fraction is multiplied, since the whole
  * part is a sum: the factor of Cr is 1 + 26345/65536 for red and 18734/65536 - 1 for green, the
  * factor of Cb is 2 - 7471/32768 for blue. */
 INLINE pixels convert(VECTOR y, VECTOR cb, VECTOR cr)
@@ -148,7 +148,8 @@ INLINE pixels convert(VECTOR y, VECTOR cb, VECTOR cr)
     };
 }
 
-/* deliver writes the pixels from skip to skip + n, as far as they are among the WIDTH from x on. */
+/* deliver writes those of the pixels from skip to skip + n that are among the WIDTH pixels from x
+ * on. */
 INLINE void deliver(uint8_t *to, pixels even, pixels odd, int x, int skip, int n)
 {
     const int from = skip > x ? skip - x : 0, left = skip + n - x - from, most = WIDTH - from;
@@ -159,7 +160,7 @@ INLINE void deliver(uint8_t *to, pixels even, pixels odd, int x, int skip, int n
 INLINE VECTOR even_bytes(VECTOR v) { return X(and_si)(v, X(set1_epi16)(255)); }
 INLINE VECTOR odd_bytes(VECTOR v) { return X(srli_epi16)(v, 8); }
 
-/* beside weighs sums and those next to them. */
+/* beside combines three times each sum with the one next to it. */
 INLINE VECTOR beside(VECTOR three, const uint16_t *next, int round)
 {
     return X(srli_epi16)(X(add_epi16)(X(add_epi16)(three, X(loadu_si)(next)), X(set1_epi16)((short)round)), 4);

@@ -12,7 +12,7 @@ enum { BFS_LEFT, BFS_ABOVE, BFS_GRADIENT };
 /* What to decode of a band, and where its pixels go, as in bfs_view. */
 typedef struct {
     int32_t width;    /* of the image */
-    int32_t pixels;   /* what one is */
+    int32_t pixels;   /* what a pixel consists of */
     int32_t wide;     /* samples have 16 bits */
     int32_t skip;     /* rows */
     int32_t rows;     /* after those, at most BFS_STRIP */

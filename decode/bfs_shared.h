@@ -64,7 +64,7 @@ typedef struct {
 
 BFS_INLINE int bfs_clamp(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
 
-/* Sums of 32 bits wrap around. */
+/* bfs_times2 adds two products in 32 bits, which wrap around. */
 BFS_INLINE uint32_t bfs_times2(int16_t a, int x, int16_t b, int y) { return (uint32_t)(a * x) + (uint32_t)(b * y); }
 
 BFS_INLINE int16_t bfs_shifted(uint32_t v, int shift) { return (int16_t)bfs_clamp((int32_t)v >> shift, INT16_MIN, INT16_MAX); }

@@ -6,7 +6,7 @@
  *    0  components: 1 or 3
  *    1  1 if they are RGB
  *    2  quantization tables: 1 to 3
- *    3  of each of three components: sampling factors (h << 4 | v) and the number of its table
+ *    3  for each of three components: sampling factors (h << 4 | v) and the number of its table
  *    9  zeros
  *   16  the tables, 64 values of 16 bits each, in zigzag order
  *       for each chunk: the bytes of its streams M, P, Q, N, V and W, 16 bits each, and its CRC-32C
@@ -17,18 +17,18 @@
  *
  *   H  the place of the last coefficient that is not 0 in zigzag order, 0 if there is none but DC (6
  *      bits), and the class of the DC difference (2 bits)
- *   M  the difference to the DC coefficient before of that component, at first to 0, in 2, 4, 7 or
- *      12 bits by class, but for -2048 of 12 bits, which precedes the coefficient itself in 16 bits;
- *      then a bit for each AC coefficient before the last: is it not 0?
- *   P  of those AC coefficients that are not 0: a bit for each, is its magnitude more than 1? and
+ *   M  the difference from the component's previous DC coefficient, or from 0 for the first one, in
+ *      2, 4, 7 or 12 bits by class; -2048 in 12 bits is followed by the coefficient itself in 16
+ *      bits; then a bit for each AC coefficient before the last: is it not 0?
+ *   P  for the AC coefficients that are not 0: a bit for each, is its magnitude more than 1? and
  *      then a bit for each, is it negative?
- *   Q  a bit for each of more than 1: is it more than 2?
- *   N  4 bits for each of more than 2: its magnitude less 3, at most 15
- *   V  a byte for each of these 15: the magnitude less 18; more than 109 if W has the coefficient
- *   W  16 bits each
+ *   Q  a bit for each magnitude of more than 1: is it more than 2?
+ *   N  4 bits for each magnitude of more than 2: the magnitude less 3, at most 15
+ *   V  a byte for each 15 in N: the magnitude less 18; more than 109 if W has the coefficient
+ *   W  16 bits for each of these coefficients
  *
- * Bits are read from the lowest of a byte. Where a block begins in each stream depends on one
- * addition per block, so processors work on several blocks at the same time. */
+ * Bits are read from the lowest of a byte upwards. It takes one addition to find where the next
+ * block begins in a stream, so processors work on several blocks at the same time. */
 #ifndef BFS_TIERS_H
 #define BFS_TIERS_H
 

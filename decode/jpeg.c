@@ -28,7 +28,7 @@ typedef struct {
 } mcu_columns;
 
 /* One image being decoded. The decompressor lives for one call: libjpeg keeps tables between
- * images, and would decode images that lack theirs with them. Creating one takes
+ * images, and would use them for images that lack tables of their own. Creating one takes
  * microseconds. */
 typedef struct {
     struct jpeg_decompress_struct c;
@@ -49,7 +49,7 @@ static void give_up(job *j, int code, const char *text)
     longjmp(j->jump, 1);
 }
 
-/* class_of: an image that libjpeg does not support is not damaged. */
+/* class_of tells images that libjpeg does not support from damaged ones. */
 static int class_of(int message)
 {
     switch (message) {
@@ -131,8 +131,8 @@ static void start(job *j, const bfs_view *v)
 }
 
 /* Chroma upsampling uses neighbouring samples, so the outermost columns of an image cropped by
- * libjpeg differ from those of the whole image. This much more on either side keeps them out of
- * the region. */
+ * libjpeg differ from those of the whole image. A margin of this many pixels on either side keeps
+ * them out of the region. */
 enum { MARGIN = 2 };
 
 #if JPEG_LIB_VERSION >= 70
@@ -143,9 +143,9 @@ enum { MARGIN = 2 };
 #define MIN_SCALED(c) (c)->min_DCT_scaled_size
 #endif
 
-/* can_crop: libjpeg takes the width of cropped chroma from its sampling factor alone. Chroma
- * that the inverse transform has scaled differently from luma, and that still needs
- * upsampling (4:1:1 at 1/2), would come out wrong. */
+/* can_crop reports whether libjpeg crops this image correctly. It takes the width of cropped
+ * chroma from the sampling factor alone. Chroma that the inverse transform has scaled differently
+ * from luma, and that still needs upsampling (4:1:1 at 1/2), would come out wrong. */
 static int can_crop(j_decompress_ptr c)
 {
     for (int i = 0; i < c->num_components; i++) {
@@ -170,9 +170,9 @@ static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
 }
 #endif
 
-/* skip_columns skips MCUs left and right of n pixels. libjpeg does this for rows that it skips,
- * because it saves a third of entropy decoding, but not beside a crop, and has no public way to
- * request it. Without libjpeg's internal header, those MCUs are decoded needlessly. */
+/* skip_columns skips MCUs left and right of n pixels. This saves a third of entropy decoding.
+ * libjpeg does it in rows that it skips, but not beside a crop, and has no public way to request
+ * it. Without libjpeg's internal header, those MCUs are decoded needlessly. */
 static void skip_columns(j_decompress_ptr c, JDIMENSION from, JDIMENSION n)
 {
 #ifdef HAS_JPEGINT
@@ -282,8 +282,8 @@ static void finish(job *j)
         ERREXIT(c, JERR_INPUT_EOF);
 }
 
-/* smoothed reports that a progressive image lacks scans, and that libjpeg estimates their
- * contribution from neighbouring blocks. */
+/* smoothed reports whether a progressive image lacks scans whose contribution libjpeg estimates
+ * from neighbouring blocks. */
 static int smoothed(j_decompress_ptr c)
 {
     if (!c->progressive_mode || !c->coef_bits)

@@ -12,7 +12,7 @@ enum { GROUP = 16, PAIR = 2 * GROUP };
 
 static int padded_to_pairs(int width) { return (width + PAIR - 1) & ~(PAIR - 1); }
 
-/* unpack_portable decodes a row in place of the one above it. */
+/* unpack_portable decodes a row, and overwrites the one above it. */
 static void unpack_portable(uint8_t *row, int n, int how, const uint8_t *widths, const uint8_t *data)
 {
     uint8_t sum = 0;
@@ -96,7 +96,8 @@ AVX2 static void unpack_avx2(uint8_t *row, int n, int how, const uint8_t *widths
         unpack_pairs(row, n, BFS_GRADIENT, widths, data);
 }
 
-/* Of 16 pixels' 48 bytes, where each byte comes from in its plane; 128: from another plane. */
+/* For each of the 48 bytes of 16 pixels: where in its plane it comes from; 128: it is from another
+ * plane. */
 #define FROM(c, i) ((i) % 3 == (c) ? (i) / 3 : 128)
 #define SIXTEEN(c, i) {FROM(c, i), FROM(c, i + 1), FROM(c, i + 2), FROM(c, i + 3), FROM(c, i + 4), FROM(c, i + 5), FROM(c, i + 6), FROM(c, i + 7), FROM(c, i + 8), FROM(c, i + 9), FROM(c, i + 10), FROM(c, i + 11), FROM(c, i + 12), FROM(c, i + 13), FROM(c, i + 14), FROM(c, i + 15)}
 static const uint8_t from_plane[3][3][16] __attribute__((aligned(16))) = {
@@ -157,7 +158,8 @@ static void narrow(uint8_t *high, const uint8_t *more, size_t n)
 }
 
 /* show writes n pixels from their planes. With 16-bit samples, the second byte's plane is lows
- * bytes after the first one's. rgb has room for two rows. A palette of grays has bytes. */
+ * bytes after the first one's. rgb has room for two rows. The entries of a palette are bytes if
+ * they are grays. */
 static void show(uint8_t *to, uint8_t *planes, size_t stride, size_t lows, const bfs_band *b, const uint32_t *palette, uint8_t *rgb)
 {
     const int n = b->w, colour = b->pixels == BFS_RGB || b->pixels == BFS_RGBA;
@@ -202,7 +204,7 @@ static void read_palette(uint32_t to[256], const uint8_t *palette, int channels)
 int bfs_lossless_band(bfs_kept *k, const uint8_t *from, size_t size, const uint8_t *palette, uint8_t *to, bfs_band b)
 {
     const int samples = b.pixels == BFS_INDEX ? 1 : b.pixels, planes = samples << b.wide, n = padded_to_pairs(b.width);
-    const int shown = samples < 3 ? 1 : 3; /* alpha is not */
+    const int shown = samples < 3 ? 1 : 3; /* alpha is not shown */
     const size_t stride = (size_t)n + PAIR, line = (size_t)b.w * b.channels;
     const int direct = b.dx == b.channels;
     uint8_t *work = bfs_grow(k, planes * stride + (size_t)b.width * 3 * (BFS_STRIP + 2));
@@ -242,7 +244,7 @@ static inline __attribute__((always_inline)) uint8_t residual(const uint8_t *row
                               : (uint8_t)(left - above[x] + above[x - 1]);
 }
 
-/* unsigned_of maps residuals to numbers without sign that have as many bits as the residual needs. */
+/* unsigned_of maps residuals to unsigned numbers that have as many bits as the residual needs. */
 static inline __attribute__((always_inline)) uint8_t unsigned_of(uint8_t r) { return (uint8_t)(r << 1 ^ ((int8_t)r >> 7)); }
 
 /* find_widths finds, for each prediction, the stored widths of a row's groups, and their sum. */
@@ -273,7 +275,7 @@ static uint64_t squeeze(uint64_t v, int w)
     return (v & 0xffffffffu) | v >> 32 << (4 * w);
 }
 
-/* put_residuals writes a row's residuals in those widths, and returns their end. */
+/* put_residuals writes a row's residuals in the widths that were found, and returns their end. */
 static uint8_t *put_residuals_portable(uint8_t *to, const uint8_t *widths, const uint8_t *row, const uint8_t *above, int n, int how)
 {
     for (int x = 0; x < n; x += 8) {
@@ -287,8 +289,8 @@ static uint8_t *put_residuals_portable(uint8_t *to, const uint8_t *widths, const
     return to;
 }
 
-/* split extracts a channel from pixels that are step bytes apart, minus their green if that is
- * given. */
+/* split extracts a channel from pixels that are step bytes apart, and subtracts their green if that
+ * is given. */
 static void split(uint8_t *to, const uint8_t *from, const uint8_t *green, int n, int step)
 {
     for (int x = 0; x < n; x++)
@@ -315,7 +317,8 @@ AVX2_INLINE __m256i residuals_of(const uint8_t *row, const uint8_t *above, const
                                                  _mm256_loadu_si256((const __m256i *)(above - 1))));
 }
 
-/* any_of ors the numbers that unsigned_of makes of each half; the result is 8 bytes of the half. */
+/* any_of combines the numbers that unsigned_of makes by OR: the 16 of each half become its lower 8
+ * bytes. */
 AVX2_INLINE __m256i any_of(__m256i r)
 {
     const __m256i v = _mm256_xor_si256(_mm256_add_epi8(r, r), _mm256_cmpgt_epi8(_mm256_setzero_si256(), r));
@@ -341,7 +344,7 @@ AVX2 static void find_widths_avx2(uint8_t *widths[3], uint32_t sums[3], const ui
         b = _mm256_or_si256(b, _mm256_srli_epi64(b, 32));
         b = _mm256_or_si256(b, _mm256_srli_epi64(b, 16));
         b = _mm256_or_si256(b, _mm256_srli_epi64(b, 8));
-        /* In each half: of left in byte 0, of gradient in byte 1, of up in byte 8. */
+        /* Each half has all of left in byte 0, of gradient in byte 1, and of up in byte 8. */
         const __m256i any = _mm256_or_si256(_mm256_and_si256(a, byte), _mm256_slli_epi64(_mm256_and_si256(b, byte), 8));
         const __m256i w = _mm256_max_epu8(_mm256_shuffle_epi8(bits, _mm256_and_si256(any, low)),
                                           _mm256_shuffle_epi8(bits_of_high, _mm256_and_si256(_mm256_srli_epi64(any, 4), low)));
@@ -391,7 +394,8 @@ AVX2 static uint8_t *put_residuals_avx2(uint8_t *to, const uint8_t *widths, cons
                               : put_pairs(to, widths, row, above, n, BFS_GRADIENT);
 }
 
-/* The inverse of from_plane: of a plane's 16 bytes, those that each third of 48 bytes has. */
+/* The inverse of from_plane: for each of a plane's 16 bytes, where it is in each third of 48
+ * bytes. */
 #define OF(c, i, t) (3 * (i) + (c)) / 16 == (t) ? (3 * (i) + (c)) % 16 : 128
 #define THIRD(c, t) {OF(c, 0, t), OF(c, 1, t), OF(c, 2, t), OF(c, 3, t), OF(c, 4, t), OF(c, 5, t), OF(c, 6, t), OF(c, 7, t), OF(c, 8, t), OF(c, 9, t), OF(c, 10, t), OF(c, 11, t), OF(c, 12, t), OF(c, 13, t), OF(c, 14, t), OF(c, 15, t)}
 static const uint8_t to_plane[3][3][16] __attribute__((aligned(16))) = {
@@ -442,10 +446,10 @@ static void split_all(uint8_t *to, size_t stride, const uint8_t *pix, int n, int
             split(to + c * stride, pix + (planes == 2 ? c : channel[c]), planes == 4 && (c == 1 || c == 2) ? pix + 1 : NULL, n, planes);
 }
 
-/* bfs_lossless_pack packs a row of interleaved planes, and returns its size. At row and above are the
- * planes of this row, which are made, and of the one above it: PAIR zeros, and then its values, padded
- * to pairs of groups. work has room for three times as many bytes as a plane has pairs. Up to 8 bytes
- * after the packed row are overwritten. */
+/* bfs_lossless_pack packs a row of interleaved planes, and returns its size. It makes the row's
+ * planes at row, and reads those of the row above it at above. A plane consists of PAIR zeros and
+ * then its values, padded to pairs of groups. work has room for three bytes for each pair of a
+ * plane. Up to 8 bytes after the packed row are overwritten. */
 size_t bfs_lossless_pack(uint8_t *to, const uint8_t *pix, int width, int planes, uint8_t *row, const uint8_t *above, uint8_t *work, int avx2)
 {
     const int n = padded_to_pairs(width), pairs = n / PAIR;

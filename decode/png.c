@@ -73,9 +73,9 @@ static void on_read(png_structp png, png_bytep to, size_t n)
     j->left -= n;
 }
 
-/* strict makes libpng report faults that it forgives, few of which on_warning forgives: data must
- * inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels are
- * skipped, so their checksums and sizes do not matter. */
+/* strict makes libpng report faults that it would forgive; on_warning forgives few of them. Data
+ * must inflate to exactly the image, with the right checksum. Chunks that cannot change the pixels
+ * are skipped, so their checksums and sizes do not matter. */
 static void strict(png_structp png)
 {
     static const png_byte trns[] = "tRNS";

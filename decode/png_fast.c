@@ -9,12 +9,12 @@
 /* The fast path: libdeflate inflates the whole image at once, several times as fast as zlib,
  * and the rows are unfiltered from there into the destination.
  *
- * It takes images of 8 bits a sample, or of any number if they are wanted as they are stored, that
- * are not interlaced, whose chunks are complete, in order and sound. It leaves everything else to libpng, which reads the file from its start: so what is
- * wrong with a file, and what is forgiven, is decided in one place. This code only has to
- * make sure that it accepts nothing that libpng refuses. (zlib is stricter than libdeflate:
- * it refuses codes that no symbol has, or runs of code lengths past their last. The image
- * inflated from such data must still match its checksum.) */
+ * It takes images that are not interlaced, with 8 bits per sample (or any number, if pixels are
+ * wanted as they are stored), whose chunks are complete, in order and undamaged. Everything else is
+ * left to libpng, which reads the file from its start. So one place decides what is wrong with a
+ * file, and what is forgiven. This code only has to make sure that it accepts nothing that libpng
+ * refuses. (zlib is stricter than libdeflate: it refuses codes that no symbol has, or runs of code
+ * lengths past their last. The image inflated from such data must still match its checksum.) */
 
 typedef struct {
     const uint8_t *data;
@@ -60,7 +60,8 @@ static uint32_t big_endian(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-/* is_name: four letters, the third one a capital, as in all names that PNG defines so far. */
+/* is_name reports whether a chunk's name is four letters, the third one a capital, as in all names
+ * that PNG has defined so far. */
 static int is_name(const uint8_t *p)
 {
     for (int i = 0; i < 4; i++)
@@ -157,8 +158,8 @@ static void join(image *m, uint8_t *to)
 enum { INFLATES_TO = 1032 };
 
 /* allocate divides up the memory that is kept, for which pngKept returns an upper limit. To keep
- * that limit, libpng gets data that must be joined and is much larger than its inflated size.
- * And no memory is allocated for more rows than the data can inflate to. */
+ * that limit, data that must be joined and is much larger than its inflated size is left to libpng.
+ * No memory is allocated for more rows than the data can inflate to. */
 static int allocate(image *m, bfs_kept *k)
 {
     const uint64_t bits = m->depth < 8 ? m->depth : 8 * m->step;
@@ -180,8 +181,9 @@ static int allocate(image *m, bfs_kept *k)
     return 1;
 }
 
-/* window_holds: a stream may announce a window below 32 KiB. zlib refuses streams that look back
- * further than announced, libdeflate does not check. */
+/* window_holds reports whether the announced window is certain to suffice. It can be below 32 KiB;
+ * zlib refuses streams that look back further than announced, but libdeflate does not check
+ * that. */
 static int window_holds(const image *m)
 {
     const int bits = 8 + (m->deflated[0] >> 4);

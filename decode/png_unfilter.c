@@ -181,7 +181,8 @@ vector_chain(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above,
     }
 }
 
-/* vector returns 0 for what it leaves to scalar: chains of pixels too small to benefit. */
+/* vector returns 0 if it leaves the row to scalar, because a chain of such small pixels would not
+ * benefit. */
 static int vector(int filter, uint8_t *to, const uint8_t *from, const uint8_t *above, size_t n, int step)
 {
     if (filter == BFS_UP)

@@ -60,7 +60,8 @@ static int complete(const image *m)
     return !missing;
 }
 
-/* find_symbols makes the tables of the scan. Coefficients have 16 bits with those that are missing. */
+/* find_symbols makes the tables of the scan. The coefficients of a scan, with their lower bits that
+ * are still missing, must fit in 16 bits. */
 static int find_symbols(image *m)
 {
     const bfs_frame *f = &m->p->f;
@@ -77,7 +78,7 @@ static int find_symbols(image *m)
     return BFS_OK;
 }
 
-/* difference returns the difference to the DC coefficient before, or INT32_MAX. */
+/* difference returns the difference from the previous DC coefficient, or INT32_MAX. */
 static inline int32_t difference(bfs_stream *s, const bfs_symbols *sizes)
 {
     bfs_symbol e = sizes->symbol[s->bits >> (64 - BFS_SYMBOL_BITS)];
@@ -217,8 +218,8 @@ static void pack(const image *m, bfs_tiers *tiers)
     }
 }
 
-/* bfs_progressive_decode decodes a planned image whose markers up to its first scan were read. end
- * is the end of the file. The whole image is also packed to tiers. The coefficients are freed
+/* bfs_progressive_decode decodes a planned image whose markers have been read up to its first scan.
+ * end is the end of the file. The whole image is also packed to tiers. The coefficients are freed
  * again, because they can be large. */
 int bfs_progressive_decode(bfs_picture *p, bfs_kept *k, const bfs_passes *passes, const uint8_t *end, bfs_tiers *tiers)
 {

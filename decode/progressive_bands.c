@@ -2,8 +2,9 @@
 
 #include "bfs_progressive.h"
 
-/* bfs_symbols_make makes the table for a DHT segment's counts and symbols. Values of more than most
- * bits are left to the slow path, which refuses them. It returns 0 if libjpeg refuses the codes. */
+/* bfs_symbols_make makes the table for a DHT segment's counts and symbols. Values with more bits
+ * than most are left to the slow path, which refuses them. It returns 0 if libjpeg refuses the
+ * codes. */
 int bfs_symbols_make(bfs_symbols *s, const uint8_t *definition, int most)
 {
     enum { ZRL = 0xf0 };
@@ -74,7 +75,8 @@ static inline uint64_t nonzero_portable(const int16_t *block)
 
 static inline uint64_t highest(uint64_t m) { return UINT64_C(1) << (63 - __builtin_clzll(m)); }
 
-/* pick returns the bit of a set with index bits below it, and usually few or all others above. */
+/* pick returns the bit of a set that has index other bits below it. It is fast if that is 0, or if
+ * few bits are above. */
 static inline __attribute__((always_inline)) uint64_t pick(uint64_t set, int index)
 {
     if (index == 0)

@@ -109,7 +109,7 @@ void bfs_swap(uint8_t *to, const uint8_t *from, size_t n)
 }
 
 /* bfs_colours writes the colours of n indices: a colour has its red in the lowest 8 bits, and then
- * green and blue. Two are stored at once, and the next two overwrite the excess bytes. */
+ * green and blue. Two colours are stored at once, and the next two overwrite the excess bytes. */
 void bfs_colours(uint8_t *to, const uint8_t *from, size_t n, const uint32_t table[256])
 {
     size_t i = 0;

@@ -140,9 +140,9 @@ typedef struct {
     bfs_picture p;
     bfs_tiers_mcu mcu;
     bfs_tiers_unpacker *unpack;
-    const uint8_t *entry, *chunk, *end; /* of the table, the next chunk, and all of it */
+    const uint8_t *entry, *chunk, *end; /* next entry of the table, next chunk, end of the body */
     int16_t *coefficients;              /* of the needed chunks of a row */
-    uint8_t *copy;                      /* a chunk that is too near to the end */
+    uint8_t *copy;                      /* of a chunk that is too near to the end */
     int next;                           /* the number of the next chunk */
 } reader;
 
@@ -245,7 +245,7 @@ static int go_to(reader *r, int number)
 }
 
 /* make_room moves a chunk of n blocks to a place where its streams can be read in the worst case.
- * That is the worst case of the last stream; the earlier ones do not need more behind them. */
+ * It is enough to consider the last stream: the earlier ones need no more bytes after them. */
 static void make_room(const reader *r, streams *s, int n)
 {
     if ((size_t)(r->end - s->end) >= bfs_tiers_worst(BFS_TIERS_W, n) + BFS_TIERS_SLACK)

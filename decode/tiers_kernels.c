@@ -14,8 +14,8 @@ static inline __attribute__((always_inline)) uint64_t bits64(const uint8_t *p, s
     return bits(p, at) | ((uint64_t)p[at / 8 + 8] << 1) << (63 - at % 8);
 }
 
-/* Positions in streams, in each stream's unit: bits, nibbles or bytes. All count from the same
- * byte, which takes one register instead of six. */
+/* Positions in streams, in each stream's unit: bits, nibbles or bytes. All positions count from the
+ * same byte, which takes one register instead of six. */
 typedef struct {
     const uint8_t *base;
     size_t at[BFS_TIERS_STREAMS];
@@ -459,7 +459,8 @@ AVX2 int bfs_tiers_unpack_avx2(int16_t *to, const uint8_t *h,
 static inline __attribute__((always_inline, target(LEVEL))) __m512i nibbles64(const uint8_t *base,
                                                                               size_t n)
 {
-    /* Each 8 bytes of the result come from 5 bytes, the last one for an odd beginning. */
+    /* Each 8 bytes of the result come from 5 bytes; the fifth is needed if the first nibble is an
+     * odd one. */
     const __m512i byte = _mm512_set_epi64(
         0x232221201f1e1d1c, 0x1f1e1d1c1b1a1918, 0x1b1a191817161514, 0x1716151413121110,
         0x131211100f0e0d0c, 0x0f0e0d0c0b0a0908, 0x0b0a090807060504, 0x0706050403020100);
@@ -544,7 +545,7 @@ __attribute__((target(LEVEL))) int bfs_tiers_pack_avx512(uint8_t *to[BFS_TIERS_S
                                    << 32) &
                               ac;
         const __m512i narrow = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(low, high)),
-                      magnitude = _mm512_abs_epi8(narrow); /* of those in W 127 or 128 */
+                      magnitude = _mm512_abs_epi8(narrow); /* 127 or 128 if W has it */
         const sets found = {
             _mm512_test_epi8_mask(magnitude, magnitude) & ac,
             _mm512_cmpge_epu8_mask(magnitude, _mm512_set1_epi8(2)) & ac,

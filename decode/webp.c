@@ -93,7 +93,8 @@ static int through_scratch(bfs_kept *k, WebPDecoderConfig *c, const uint8_t *dat
     return BFS_OK;
 }
 
-/* data is the VP8 or VP8L chunk's alone; needs is about what libwebp will allocate. */
+/* data is nothing but the VP8 or VP8L chunk; needs is roughly the number of bytes that libwebp will
+ * allocate. */
 int bfs_webp_decode(bfs_kept *k, const uint8_t *data, size_t size, size_t needs, uint8_t *to, bfs_view view)
 {
     const bfs_view *v = &view;

@@ -1,4 +1,5 @@
-/* The kernels, each block of one thread, on the processor. Package decode has a function of the same name. */
+/* The GPU's kernels on the processor: each block has one thread. Package decode has another
+ * function named bfs_place. */
 #define bfs_place fakegpu_place
 #include "../gpu/kernels/kernels.cu"
 

@@ -19,7 +19,8 @@ static int initialized, references[16];
 static int seen[16]; /* the devices that this process may use, in its order: counts->opened */
 static __thread int *current; /* of references */
 
-/* A failure that was asked for: of the nth call, or all for 0, of a function, or of any for "*". */
+/* A failure to be injected: at the nth call of a function, or at all calls if nth is 0; "*" stands
+ * for any function. */
 static struct {
 	char function[64];
 	int nth, code, seen;

@@ -1,4 +1,4 @@
-/* What the parts of the driver in host memory share. */
+/* Shared by the parts of the driver that lives in host memory. */
 
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -7,7 +7,7 @@
 
 enum { INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_CONTEXT = 201, BAD_HANDLE = 400, ILLEGAL_STATE = 401, NOT_READY = 600,
        NOT_SUPPORTED = 801 };
-/* What ends a capture of a stream, and what is said of it. */
+/* The errors that end a capture of a stream, or that come from using one. */
 enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_BROKEN = 901, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907,
        CAPTURE_OF_OTHERS = 908 };
 
@@ -15,7 +15,8 @@ enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_BROKEN = 901, CAPTURE_ISOLATION = 905,
 extern pthread_mutex_t lock;
 extern pthread_cond_t changed;
 
-/* What is alive, and how many calls there were: mapped from a file, so that tests see it. Alive in fakecuda.go has the same order. */
+/* Which objects are alive, and how many calls there were. Tests see it, because it is mapped from a
+ * file. Alive in fakecuda.go has the same order. */
 struct counts {
 	int64_t calls, contexts, allocations, bytes, registrations, imports, streams, events, modules, torn;
 	int64_t own;    /* bytes of device memory that contexts take for themselves */
@@ -24,12 +25,14 @@ struct counts {
 extern struct counts *counts;
 extern int lost; /* the error that ended the device */
 
-long setting(const char *key, long otherwise); /* a number of FAKE_CUDA's */
+long setting(const char *key, long otherwise); /* a number in FAKE_CUDA */
 const char *text(const char *key, int *length); /* a word of it; NULL if it is not there */
 
-/* enter counts a call and returns what it has to return at once: the error that was asked for, or the one that lost the device. */
+/* enter counts a call. It returns the error that the call must return at once, if any: an injected
+ * one, or the one that ended the device. */
 int enter(const char *function);
-/* work does the same for what a stream does: "copy", "set" or "kernel". Its error ends the device. */
+/* work does the same for a job of a stream: "copy", "set" or "kernel". Its error ends the
+ * device. */
 int work(const char *kind);
 void lose(int error);
 int context(void); /* the error if no context is current */
@@ -49,7 +52,7 @@ void *current_context(void);
 	if (context())                                                                             \
 		return code ? code : NO_CONTEXT
 
-/* For calls that may not be made while a stream is captured: after ENTER or LEAVE. */
+/* For calls that may not be made while a stream is captured; comes after ENTER or LEAVE. */
 #define UNSAFE()                                                                                   \
 	do {                                                                                       \
 		int forbidden = breaks_captures();                                                 \
@@ -65,6 +68,6 @@ int registered(const void *host, size_t bytes);
 void wait_for_streams(void);
 size_t unused_bytes(void);
 
-/* What internal/ptx asks of its caller, without the lock. */
+/* internal/ptx calls it to look up memory, without the lock. */
 typedef int find_for_kernels(uint64_t at, uint64_t *start, uint64_t *bytes);
 find_for_kernels find_memory;

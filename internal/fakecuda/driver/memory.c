@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What another process opens: the file of an allocation. */
+/* What another process opens to share an allocation: its file. */
 struct handle {
 	int64_t id, bytes;
 	int32_t pid, fd;
@@ -39,7 +39,8 @@ enum { POISON = 219, PAGE = 4096 };
 
 static size_t whole_pages(size_t n) { return (n + PAGE - 1) / PAGE * PAGE; }
 
-/* Between pages that nobody may touch, so that a kernel that leaves the memory ends the process. */
+/* Maps memory between pages that nobody may touch, so that a kernel that leaves the memory ends the
+ * process. */
 static void *map_guarded(int fd, size_t bytes)
 {
 	char *p = mmap(NULL, whole_pages(bytes) + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -102,7 +103,8 @@ int find_memory(uint64_t address, uint64_t *start, uint64_t *bytes)
 	return m != NULL;
 }
 
-/* What is left of the device: by this process, or by all that live. With the lock held. */
+/* How many bytes of the device's memory this process, or all living processes together, have not
+ * used. With the lock held. */
 size_t unused_bytes(void)
 {
 	int64_t left = setting("memory", 1 << 28);
@@ -217,7 +219,7 @@ int cuIpcGetMemHandle(struct handle *handle, uint64_t address)
 	return m && !m->opened ? 0 : INVALID;
 }
 
-/* The same handle again counts, and gives the same address. */
+/* Opening the same handle again is counted, and gives the same address. */
 int cuIpcOpenMemHandle_v2(uint64_t *address, struct handle handle, unsigned flags)
 {
 	char path[64];
@@ -350,7 +352,8 @@ int cuMemHostAlloc(void **start, size_t bytes, unsigned flags)
 	return 0;
 }
 
-/* Ends the registration of memory that begins there. How many bytes it had; 0: there is none. */
+/* Ends the registration of the memory that begins at start. It returns how many bytes that had, or
+ * 0 if there is none. */
 static size_t forget_range(void *start)
 {
 	struct range **at, *r;

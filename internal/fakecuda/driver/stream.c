@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What internal/ptx makes of a kernel. */
+/* A kernel, as internal/ptx compiles it. */
 typedef int kernel(const unsigned grid[3], const unsigned block[3], size_t shared, const void *params, size_t size);
 
 /* Events and streams are never freed, since work that was given to a stream may still use them. */
@@ -57,7 +57,8 @@ static struct stream *streams;
 enum { GLOBAL, THREAD_LOCAL, RELAXED };
 static __thread int capture_mode;
 
-/* Ends a capture for an error, which is returned, or that it was ended before. */
+/* Ends a capture because of an error, which it returns; if the capture has ended before, it returns
+ * that instead. */
 static int breaks(struct stream *s, int error)
 {
 	const int code = s->capture == BROKEN ? CAPTURE_BROKEN : error;
@@ -82,7 +83,8 @@ int breaks_captures(void)
 	return code;
 }
 
-/* For what concerns all streams of the context, or only those that the default stream waits for. With the lock held. */
+/* Ends the captures of all streams of the context, or only of those that the default stream waits
+ * for. With the lock held. */
 static int breaks_context(int blocking, int error)
 {
 	int code = 0;
@@ -94,7 +96,7 @@ static int breaks_context(int blocking, int error)
 	return code;
 }
 
-/* A kernel that touches memory that is not there ends the device, not the process. */
+/* If a kernel touches memory that does not exist, the device ends, not the process. */
 static __thread sigjmp_buf *out_of_kernel;
 static struct sigaction others;
 
@@ -138,7 +140,7 @@ static uint64_t sum_of(const unsigned char *p, size_t n)
 	return sum;
 }
 
-/* A device that is lost does nothing any more. */
+/* A lost device does nothing any more. */
 static void run(struct job *j)
 {
 	if (j->passes || j->waits || work(j->kind) != 0)
@@ -213,11 +215,12 @@ void wait_for_streams(void)
 
 static int usable(struct stream *s) { return s && !s->closed ? 0 : BAD_HANDLE; }
 
-/* The default stream also is CU_STREAM_LEGACY and CU_STREAM_PER_THREAD. */
+/* CU_STREAM_LEGACY and CU_STREAM_PER_THREAD also stand for the default stream. */
 static struct stream *named(struct stream *s) { return (uintptr_t)s > 2 ? s : NULL; }
 
-/* Gives a stream a job, with the lock held. The default stream's are done at once: it does not wait for the streams that batchfs
- * makes. What is given to a stream that is captured becomes part of a graph, and is not done. */
+/* Gives a stream a job, with the lock held. The default stream does its jobs at once: it does not
+ * wait for the streams that batchfs makes. A job for a stream that is being captured becomes part
+ * of a graph, and is not done. */
 static int give(struct stream *s, struct job job)
 {
 	struct job *j;
@@ -309,7 +312,7 @@ int cuStreamSynchronize(struct stream *s)
 	return code;
 }
 
-/* The first answer after work was given is that it is not done. */
+/* After a stream was given work, the first answer is that it is not done. */
 int cuStreamQuery(struct stream *s)
 {
 	int code;
@@ -370,7 +373,7 @@ int cuStreamBeginCapture_v2(struct stream *s, int mode)
 	return code;
 }
 
-/* There are no graphs here: what was captured is never done. */
+/* Graphs are not supported: what was captured is never done. */
 int cuStreamEndCapture(struct stream *s, void **graph)
 {
 	int code = ILLEGAL_STATE;
@@ -473,7 +476,7 @@ int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
 	return code;
 }
 
-/* The error of asking for an event of a capture, with the lock held. */
+/* The error if an event belongs to a capture, which cannot be asked for. With the lock held. */
 static int usable_event(struct event *e)
 {
 	if (e->captured && e->stream->capture != NOT_CAPTURED)
@@ -497,7 +500,7 @@ int cuEventSynchronize(struct event *e)
 	return code;
 }
 
-/* The first answer is that it is not done, unless the host has waited for that. */
+/* The first answer is that the event has not passed, unless the host has waited for it. */
 int cuEventQuery(struct event *e)
 {
 	int code, known;

@@ -1,5 +1,7 @@
-/* NVIDIA's libnvjpeg, on libjpeg-turbo and the driver in host memory. Images that contain "fails with N" do. Every object takes some of the device's memory, so that the
- * driver counts what is not destroyed. Pixels differ from libjpeg-turbo's in their last bit, so that one sees which decoder made them. */
+/* NVIDIA's libnvjpeg, on libjpeg-turbo and the driver in host memory. An image that contains "fails
+ * with N" fails with that status. Every object takes some of the device's memory, so that the
+ * driver counts objects that are not destroyed. Pixels differ from libjpeg-turbo's in their last
+ * bit, which shows which decoder made them. */
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -41,7 +43,8 @@ __attribute__((constructor)) static void start(void)
 	copy = (int (*)(uint64_t, const void *, size_t, void *))dlsym(driver, "cuMemcpyHtoDAsync_v2");
 }
 
-/* What FAKE_NVJPEG says of a word: "version=12004 function=nth:status ..."; 0 for nth is every call. */
+/* The value of a word in FAKE_NVJPEG: "version=12004 function=nth:status ..."; 0 for nth is every
+ * call. */
 static int setting(const char *key, int otherwise, int *second)
 {
 	const char *s = getenv("FAKE_NVJPEG");
@@ -161,7 +164,7 @@ static int usual(const struct jpeg_decompress_struct *c)
 	return c->max_h_samp_factor <= 2 && c->max_v_samp_factor <= 2;
 }
 
-/* decode reads an image, of which it makes pixels if there are any to make. */
+/* decode reads an image's header and, if there is a place for them, makes its pixels. */
 static int decode(const unsigned char *data, size_t n, struct object *header, int format, unsigned char **pixels)
 {
 	struct failure failure;
@@ -230,7 +233,7 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 	ENTER();
 	int status = handle && state->batch > 0 ? entered : INVALID;
 
-	if (status < 0) /* it was asked to skip all images without saying so */
+	if (status < 0) /* all images are to be skipped without an error */
 		return 0;
 	for (int i = 0; i < state->batch && !status; i++) {
 		struct object header;
@@ -243,7 +246,7 @@ int nvjpegDecodeBatched(struct object *handle, struct object *state, const unsig
 		const size_t row = (size_t)header.width * (state->format == GRAY ? 1 : 3);
 		if (images[i].pitch[0] < row)
 			status = INVALID;
-		const int rows = images[i].pitch[0] == row ? header.height : 1; /* that are copied at once */
+		const int rows = images[i].pitch[0] == row ? header.height : 1; /* copied at once */
 		for (int y = 0; y < header.height && !status; y += rows)
 			if (copy((uint64_t)images[i].channel[0] + y * images[i].pitch[0], pixels + y * row, rows * row, stream) != 0)
 				status = FAILED;

@@ -1,6 +1,6 @@
-/* What the kernels are given: the parameter of each is the address of a bfs_batch, at the beginning of
- * the staging buffer. All other places are offsets, so that the host can write them before it knows any
- * address. batch.go has the same structs. */
+/* The input of the kernels. The parameter of each is the address of a bfs_batch, at the beginning
+ * of the staging buffer; all other places are offsets, so that the host can write them before it
+ * knows any address. batch.go has the same structs. */
 #ifndef BFS_BATCH_H
 #define BFS_BATCH_H
 
@@ -10,7 +10,7 @@
 /* One sample. dy, dx and dc lead from a value to that of the pixel below it, of the one to its right, and
  * of the next channel, in the upright image: interleaved pixels, planes and all orientations are the same. */
 typedef struct {
-    uint64_t pix; /* the first upright pixel with a weight; in staging, or if decoded, in work */
+    uint64_t pix; /* the first upright pixel with a weight, in staging; in work if decoded */
     int64_t dy, dx, dc;
     uint64_t slot;                 /* in slots */
     uint64_t at_y, weights_y;      /* a resample.Filter: for every row, its first source row and weights */

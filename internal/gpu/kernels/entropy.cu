@@ -8,8 +8,9 @@
 
 enum {
     ENTROPY_THREADS = 256,
-    /* Flat colours can keep decoders out of step. Their images are left to the processor if that holds for so many
-     * bits, as one thread decodes them while all others wait. */
+    /* Areas of one colour can keep decoders out of step. If they do so for this many bits, the
+     * image is left to the processor, because one thread would decode those bits while all others
+     * wait. */
     MOST_ASTRAY = 1 << 17,
 };
 
@@ -62,15 +63,16 @@ BFS_INLINE int32_t value_of(uint32_t bits, int size)
     return size && v < 1 << (size - 1) ? v - (1 << size) + 1 : v;
 }
 
-/* What a stretch is decoded for: blocks from number block on of the segment's, which are total, at to. */
+/* Where the blocks of a stretch are written: to is the place of number block of the segment's total
+ * blocks. */
 typedef struct {
     int16_t *to;
     uint32_t block, total;
     int exact; /* the last one must be followed by the segment's end */
 } writing;
 
-/* decode decodes stretch i from a place, and returns the place after it. Without w it counts blocks only.
- * It continues beyond what is wrong, since places may be guesses. */
+/* decode decodes stretch i from a place, and returns the place after it. Without w it only counts
+ * blocks. It goes on after an error, since the place may be a guess. */
 BFS_INLINE uint64_t decode(const decoding *d, uint32_t i, uint64_t from, const writing *w, uint32_t *blocks)
 {
     const bfs_packed *p = d->k;
@@ -115,8 +117,9 @@ BFS_INLINE uint64_t decode(const decoding *d, uint32_t i, uint64_t from, const w
     return place_of(bit, slot, k);
 }
 
-/* synchronise finds where all stretches begin. Even and odd ones take turns, so that none reads what another
- * writes. changed is the last round in which something changed. It returns whether nothing does any more. */
+/* synchronise finds where all stretches begin. Even and odd ones take turns, so that none reads
+ * what another writes. changed is the last round in which something changed. It returns whether the
+ * last round changed nothing. */
 BFS_INLINE int synchronise(const decoding *d, uint32_t *changed)
 {
     const int n = d->k->stretches;
@@ -204,7 +207,8 @@ BFS_INLINE uint32_t add_up(const decoding *d, const bfs_component *c, int from, 
     return sum;
 }
 
-/* predict turns differences into coefficients: in pieces, whose sums become what comes before each. */
+/* predict turns differences into coefficients. It does so in pieces: it adds up each piece, then
+ * finds the sum of what precedes each, and adds from there. */
 BFS_INLINE void predict(const decoding *d, uint32_t *sums)
 {
     const bfs_packed *p = d->k;

@@ -2,8 +2,8 @@
  * standard output. It is compiled in one of three ways:
  *
  *   (nothing)      the kernels' source, each block of one thread
- *   SIMT_THREADS   the same, each block of so many threads at once, for the sanitizer of threads; nobody waits
- *                  at the barrier whose number the environment variable OMITTED has
+ *   SIMT_THREADS   the same, each block of this many threads at once, for the thread sanitizer; no
+ *                  thread waits at the barrier whose number is in the environment variable OMITTED
  *   PTX            what internal/ptx makes of the PTX, with the launch's threads, which may not leave the batch's
  *                  memory
  */

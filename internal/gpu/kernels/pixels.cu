@@ -1,4 +1,4 @@
-/* Coefficients to samples, and samples to pixels: of what the region needs. */
+/* Coefficients to samples, and samples to pixels, where the region needs them. */
 #include "batch.h"
 
 enum {

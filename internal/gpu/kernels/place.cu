@@ -1,6 +1,6 @@
-/* From pixels to slots of a batch, in one pass: cropped, resized, mirrored, upright, normalised, in the
- * batch's type and order of axes. All is whole numbers, from resample's weights and layout's tables, so the
- * bytes are those of the processor. */
+/* From pixels to slots of a batch, in one pass: they are cropped, resized, mirrored, turned upright
+ * and normalised, in the batch's type and order of axes. All arithmetic is on whole numbers, from
+ * resample's weights and layout's tables, so the bytes are the same as the processor's. */
 #include "batch.h"
 
 typedef struct {
@@ -48,7 +48,7 @@ BFS_INLINE void resize(const placing *p, int16_t *line, int y, int from, int end
     const uint8_t *staging = p->b->staging;
     const int32_t *at = (const int32_t *)(staging + s->at_x);
     const int16_t *down = (const int16_t *)(staging + s->weights_y) + (int64_t)y * s->taps_y;
-    const int taps = s->taps_y < s->rows ? s->taps_y : s->rows; /* a tap beyond them weighs nothing */
+    const int taps = s->taps_y < s->rows ? s->taps_y : s->rows; /* others have no weight */
     const int channels = p->b->channels, first = at[from], columns = at[end - 1] + s->taps_x - first;
     const int n = end - from;
     const uint8_t *top = p->pix + ((const int32_t *)(staging + s->at_y))[y] * s->dy + first * s->dx;
@@ -76,7 +76,7 @@ BFS_INLINE void resize(const placing *p, int16_t *line, int y, int from, int end
             sum += across[t] * values[t * channels];
         put(p, y, s->flip ? s->width - 1 - x : x, c, (uint8_t)(sum >> s->shift_x));
     }
-    SYNC(); /* the next row has the same line */
+    SYNC(); /* the next row uses the same line */
 }
 
 /* Blocks: tiles of columns, rows of the slots, samples. Shared memory: 2 bytes for each value of the

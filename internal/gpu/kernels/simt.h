@@ -1,11 +1,12 @@
-/* The same source for a GPU and for any C compiler. A kernel is a sequence of phases: EACH(i, n) runs its
- * body once for every i in [0, n), spread over the threads of a block, and SYNC() stands between phases.
- * Bodies of one phase must not depend on one another. So a block of a single thread gives the same result,
- * which is how C compilers run it; with SIMT_THREADS there are as many as the launch says.
+/* The same source for a GPU and for any C compiler. A kernel is a sequence of phases: EACH(i, n)
+ * runs its body once for every i in [0, n), spread over the threads of a block, and SYNC() stands
+ * between phases. Bodies of one phase must not depend on one another. So a block of a single thread
+ * gives the same result, which is how C compilers run it. With SIMT_THREADS, a block has as many
+ * threads as the launch says.
  *
- * STORE and LOAD are for what several threads use in one phase, where any order gives the same result.
- * BX, BY and BZ are the block's place in the grid. GY and GZ are the grid's size, which may be less than
- * what there is to do: it is limited to 65,535. */
+ * STORE and LOAD are for memory that several threads use in one phase, if any order gives the same
+ * result. BX, BY and BZ are the block's place in the grid. GY and GZ are the grid's size, which is
+ * limited to 65,535 and so may be less than there is to do. */
 #ifndef BFS_SIMT_H
 #define BFS_SIMT_H
 

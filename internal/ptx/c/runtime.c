@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Finds the memory that contains an address. It returns 0 if there is none. Whoever has kernels run sets it. */
+/* Finds the memory that contains an address, or returns 0 if there is none. Set by the program that
+ * runs kernels. */
 int (*ptx_find)(uint64_t at, uint64_t *start, uint64_t *bytes);
 
 enum { PTX_LOAD, PTX_STORE };
@@ -22,7 +23,7 @@ typedef struct {
     int error, count, last;
 } ptx_launch;
 
-/* What a thread knows besides its registers. */
+/* What a thread has besides its registers. */
 typedef struct {
     unsigned tid, ntid, ctaid[3], nctaid[3];
     const uint8_t *params;
@@ -36,7 +37,8 @@ typedef int ptx_code(const ptx_thread *t, void *registers);
 
 enum { PTX_LAUNCH = 1, PTX_BOUNDS, PTX_BARRIER, PTX_MEMORY };
 
-/* Reports the first access out of bounds of a launch, and returns memory for what must not be done. */
+/* Reports the first access out of bounds of a launch, and returns memory for that access to use
+ * instead. */
 static __attribute__((unused, noinline)) void *ptx_refuse(const ptx_thread *t, uint64_t at, const char *code)
 {
     static _Thread_local uint64_t elsewhere;
@@ -119,7 +121,7 @@ static inline __attribute__((unused)) uint64_t ptx_bfi(uint64_t a, uint64_t b, u
 static inline __attribute__((unused)) uint32_t ptx_shf_l(uint32_t a, uint32_t b, uint32_t n) { return (uint32_t)((((uint64_t)b << 32 | a) << n) >> 32); }
 static inline __attribute__((unused)) uint32_t ptx_shf_r(uint32_t a, uint32_t b, uint32_t n) { return n > 31 ? b : (uint32_t)(((uint64_t)b << 32 | a) >> n); }
 
-/* ptx_block runs one block. at has, for each thread, where it is: -1 before its end, then 0. */
+/* ptx_block runs one block. at has the barrier at which each thread waits, 0 once it has ended. */
 static int ptx_block(ptx_code *code, ptx_thread *t, uint8_t *registers, size_t each, int *at, int reversed)
 {
     memset(t->shared, 0xa5, t->shared_size);
