@@ -1,12 +1,12 @@
 #!/bin/sh
 # Tests batchfs: test.sh check | test | nightly.
 #
-# check    gofmt, vet, and the packages that mount nothing and take seconds: for while you work.
+# check    gofmt, vet, and the packages that mount nothing and take seconds: for use while you work.
 # test     every test once, with fewer of the random cases (-short). The packages where goroutines
 #          share memory run with the race detector, and so does the daemon that the stress program
-#          drives for half a minute, while storage fails and memory is short; where calls fail one
-#          at a time, it runs without. Some tests run on one processor.
-# nightly  all of it: every test with the race detector, the packages that depend on scheduling on
+#          drives for half a minute, while storage fails and memory is short; where calls are made
+#          to fail one at a time, the daemon runs without it. Some tests run on one processor.
+# nightly  everything: every test with the race detector, the packages that depend on scheduling on
 #          one processor, the JPEG decoder with sanitizers, what has C in it without cgo, and each
 #          fuzz target for FUZZTIME (30s). integration/stress/doc.go says how to run the stress
 #          program for an hour.
@@ -34,17 +34,18 @@ trap 'rm -rf "$logs"' EXIT TERM
 # Commands in the background do not get the terminal's interrupt, so they are ended here.
 trap 'rm -rf "$logs"; trap "" TERM; kill 0; exit 130' INT
 
-# As scripts/build.sh builds batchfs. With other flags, the race stage would compile every package
-# twice: once for the tests and once for the batchfs that they run. netgo, as in the wheel: Go's
-# network is then compiled once for it, for all others, and for what is without cgo.
+# The flags with which scripts/build.sh builds batchfs. With other flags, the race stage would
+# compile every package twice: once for the tests and once for the batchfs that they run. netgo, as
+# in the wheel: Go's network is then compiled once for it, for all others, and for what is without
+# cgo.
 TAGS="netgo $(static_tags)"
 use_cuda
 # shellcheck disable=SC2086 # a list of words
 GOFLAGS="$(go env GOFLAGS) -trimpath -tags=$(echo $TAGS | tr ' ' ,)"
 export GOFLAGS TAGS=netgo # to which scripts/build.sh adds the rest
 
-# Nothing else is compiled with the race detector, so here it costs no one their cache to leave out
-# what debuggers need, which no test looks at.
+# Debug information, which no test looks at, is left out. Nothing else is compiled with the race
+# detector, so nobody's build cache suffers.
 race='-race -gcflags=all=-dwarf=false'
 
 failed=
@@ -60,7 +61,8 @@ stage() {
 # check COMMAND...: remembers a failure.
 check() { "$@" || failed=1; }
 
-# Compiling takes an eighth less processor time if Go collects garbage less often; tests keep what they are used to.
+# Compiling takes an eighth less processor time if Go collects garbage less often; tests run with
+# the usual setting.
 export GOGC=400
 
 # tests ARGUMENT...: runs go test and shortens its output. RUN_WITH are variables of the tests.
@@ -106,8 +108,8 @@ sanitized() (
 	"$@"
 )
 
-# This one would take what libjpeg-turbo and others write for uninitialized, so it can run only
-# tests that call none of them.
+# This sanitizer takes what libjpeg-turbo and other libraries write for uninitialized, so it can run
+# only tests that call none of them.
 initialized() (
 	export CC="$MSAN_CC"
 	"$@"
@@ -119,9 +121,9 @@ formatted() {
 	[ -z "$unformatted" ]
 }
 
-# Of these the race detector sees what goroutines share.
+# In these, goroutines share memory that the race detector should see.
 shared="./cache ./internal/pages ./engine ./fusefs ./pinned ./internal/store ./internal/tier ./integration/stress"
-# These mount, or take long.
+# These mount something, or take long.
 mounting="./engine ./internal/profile ./integration ./integration/stress ./cmd/batchfs ./internal/gpu"
 
 # but LIST: all packages except those.
