@@ -1,7 +1,7 @@
 """Indexes a dataset on the nodes of a Ray cluster: array_ray.py DATASET DIRECTORY [PARTS]
 
-DIRECTORY gets the index. All nodes have to see it, and to have batchfs in their PATH. Ray makes a part again on
-another node if its node is lost.
+The index is written to DIRECTORY. All nodes must see it, and have batchfs in their PATH. If a node
+is lost, Ray makes its parts again on another one.
 """
 
 import subprocess

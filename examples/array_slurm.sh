@@ -1,8 +1,8 @@
 #!/bin/sh
 # Indexes a dataset in an array job of Slurm, and joins the parts: array_slurm.sh DATASET DIRECTORY [PARTS]
 #
-# DIRECTORY gets the index. All nodes have to see it. batchfs has to be in the PATH of the jobs.
-# Mount with it on each node: batchfs mount DATASET MOUNTPOINT --index-at DIRECTORY
+# The index is written to DIRECTORY, which all nodes must see. batchfs must be in the PATH of the
+# jobs. Mount with it on each node: batchfs mount DATASET MOUNTPOINT --index-at DIRECTORY
 #SBATCH --ntasks=1
 #SBATCH --requeue
 set -eu

@@ -31,7 +31,8 @@ STRIDE = 4  # pixels of a cell of the network's grid
 
 
 class Network(nn.Module):
-    """For each cell, how much it looks like the centre of each class, and how far the edges are."""
+    """For each cell, how much it looks like the centre of an object of each class, and how far away
+    the object's edges are."""
 
     def __init__(self, width=16):
         super().__init__()
@@ -48,7 +49,7 @@ class Network(nn.Module):
             *(block(2 * width, 2 * width) for _ in range(3)),
             nn.Conv2d(2 * width, CLASSES + 4, 1),
         )
-        nn.init.constant_(self.layers[-1].bias[:CLASSES], -4)  # most cells are no centre
+        nn.init.constant_(self.layers[-1].bias[:CLASSES], -4)  # most cells are not a centre
 
     def forward(self, images):
         found = self.layers(images)
@@ -56,13 +57,14 @@ class Network(nn.Module):
 
 
 def boxes_at(y, x, distances):
-    """Boxes whose left, upper, right and lower edges are so many cells from a cell's middle."""
+    """Boxes whose left, upper, right and lower edges are the given numbers of cells from a cell's
+    middle."""
     middle = torch.stack([x, y, x, y], 1) + 0.5
     return (middle + distances * torch.tensor([-1, -1, 1, 1])) * STRIDE
 
 
 def loss_of(model, images, boxes, labels, slots):
-    """slots says which image each box is of."""
+    """slots says which image each box belongs to."""
     heat, distances = model(images)
     height, width = heat.shape[-2:]
     x, y = ((boxes[:, :2] + boxes[:, 2:]) / 2 / STRIDE).long().unbind(1)
@@ -149,7 +151,8 @@ def of_mount(mount):
 
 
 def of_torchvision(root, split):
-    """What of_mount returns, of torchvision's classes and functions, with the mount's settings."""
+    """The same as of_mount, made of torchvision's classes and functions, with the mount's
+    settings."""
     from torchvision import datasets, transforms
     from torchvision.transforms import functional
 

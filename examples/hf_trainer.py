@@ -1,5 +1,5 @@
-"""Trains with the Trainer of Hugging Face Transformers. It gets its loader from get_train_dataloader, as it would otherwise shuffle
-batches and split them between processes once more.
+"""Trains with the Trainer of Hugging Face Transformers. get_train_dataloader is overridden, because
+Trainer would otherwise shuffle batches and split them between processes once more.
 
     batchfs mount --daemon --shuffle --batch-size 32 --dtype float32 --layout nchw --normalize imagenet photos/train train
     batchfs mount --daemon --last-batch partial --dtype float32 --layout nchw --normalize imagenet --classes train/classes.txt photos/val val

@@ -26,7 +26,7 @@ class Network(nn.Module):
 
 
 def epochs(batches, n, grain):
-    """The batches of n epochs. Grain asks a source for single elements: here, for the batches of all epochs in a row."""
+    """The batches of n epochs. Grain asks a source for single elements: here, the batches of all epochs in a row."""
     if not grain:
         for _ in range(n):
             yield from batches
@@ -52,7 +52,7 @@ def main():
 
     @jax.jit
     def step(parameters, state, images, labels, valid):
-        def loss(p):  # over the slots that are no repetition
+        def loss(p):  # over the slots that do not repeat a sample
             losses = optax.softmax_cross_entropy_with_integer_labels(model.apply(p, images), labels)
             return (losses * valid).sum() / jnp.maximum(valid.sum(), 1)
         updates, state = optimizer.update(jax.grad(loss)(parameters), state)

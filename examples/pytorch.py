@@ -23,8 +23,9 @@ def network(classes, channels=3):
 
 
 def loss_of(model, batch):
-    """The mean loss over the samples of a batch. In the last batch of an epoch, slots may repeat a sample to fill it; they do not
-    count. With several shards, it may be all of them."""
+    """The mean loss over the samples of a batch. In the last batch of an epoch, slots may repeat a
+    sample to fill it; they do not count. With several shards, all slots of a batch may be
+    repetitions."""
     losses = F.cross_entropy(model(batch.images), batch.labels, reduction="none")
     return (losses * batch.valid).sum() / batch.valid.sum().clamp(min=1)
 

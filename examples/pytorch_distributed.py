@@ -1,4 +1,5 @@
-"""Trains with PyTorch in several processes, each on its own shard, and goes on in the middle of an epoch after it was stopped.
+"""Trains with PyTorch in several processes, each on its own shard, and continues in the middle of
+an epoch after it was stopped.
 
     batchfs mount --daemon --shards 2 --shuffle --batch-size 16 --dtype float32 --layout nchw --normalize imagenet photos/train train
     torchrun --nproc_per_node 2 pytorch_distributed.py train --epochs 5 --checkpoint state.pt

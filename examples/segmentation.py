@@ -91,7 +91,8 @@ def of_mount(mount):
 
 
 def of_torchvision(root, split):
-    """What of_mount returns, of torchvision's classes and functions, with the mount's settings."""
+    """The same as of_mount, made of torchvision's classes and functions, with the mount's
+    settings."""
     import numpy as np
     from torchvision import datasets, transforms
     from torchvision.transforms import functional

@@ -13,7 +13,7 @@ npy <- function(path, n, what, size) {
   readBin(f, what, n, size = size, signed = size > 2, endian = "little")
 }
 
-# batch is the i-th batch of an epoch: a row of x for each slot that is no repetition.
+# batch is the i-th batch of an epoch: x has a row for each slot that does not repeat a sample.
 batch <- function(mount, epoch, i) {
   path <- sprintf("%s/shard-0/epoch-%d/batch-%05d", mount, epoch, i)
   pixels <- readBin(paste0(path, ".nhwc"), "integer", file.size(paste0(path, ".nhwc")), size = 1, signed = FALSE)

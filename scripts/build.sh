@@ -1,10 +1,10 @@
 #!/bin/sh
 # Builds batchfs, or another of its programs: build.sh OUTPUT [PACKAGE]
 #
-# Links the image libraries statically if the system has their archives, so that the
-# binary needs only libc; otherwise dynamically. CGO_ENABLED=0 builds without them,
-# with Go's own decoders, and without GPUs. TAGS adds build tags, and LINKER links instead of the compiler.
-# TESTS=1 builds the tests of the package, as a program.
+# Links the image libraries statically if the system has their archives, so that the binary needs
+# only libc; otherwise dynamically. CGO_ENABLED=0 builds without them, with Go's own decoders, and
+# without GPUs. TAGS adds build tags. LINKER, if given, links instead of the compiler. TESTS=1
+# builds the tests of the package, as a program.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Installs missing dependencies on Debian and Ubuntu: deps.sh [build] [mount] [test] [nightly]
 #
-# nightly is what the tests of make nightly need beside those of make test: 1.6 GB. Uses no network if nothing is missing. Dependencies of only some tests are optional:
-# without them, those tests are skipped with a message. On other systems nothing is
-# installed; build.sh names what is missing.
+# nightly stands for what make nightly needs in addition to make test: 1.6 GB. If nothing is
+# missing, the network is not used. Dependencies of only some tests are optional: without them,
+# those tests are skipped with a message. On other systems nothing is installed; build.sh names what
+# is missing.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh
@@ -101,8 +102,8 @@ modules() {
 	fi
 }
 
-# NVIDIA's headers, which ours are compared with, and its assembler, 100 MB, which need no GPU. None of
-# them is compiled into anything.
+# NVIDIA's headers, to compare ours with, and its assembler: 100 MB. They need no GPU, and nothing
+# of them goes into a program.
 cuda() {
 	if ! { ls bin/cuda/nvidia/*/bin/ptxas && [ -f bin/cuda/nvidia/cuda_runtime/include/cuda.h ] && [ -f bin/cuda/nvidia/nvjpeg/include/nvjpeg.h ]; } >/dev/null 2>&1; then
 		rm -rf bin/cuda

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Checks a GPU, and measures on it: run [PART...]
 #
-# Each part ends within ten minutes. 1: checks without a mount. 2: checks with mounts, as root. 3: NVIDIA's sanitizer, where it is
-# installed. Without any, all of them, one after the other. Parts that need something missing are skipped, with a message. Exit
-# status 1: bytes differ, a mount did not recover, or something could not be measured in its time.
+# Each part ends within ten minutes. 1: checks without a mount. 2: checks with mounts, as root. 3:
+# NVIDIA's sanitizer, where it is installed. If no part is named, all of them run, one after the
+# other. Parts that need something that is missing are skipped, with a message. Exit status 1: bytes
+# differ, a mount did not recover, or a measurement was not finished in time.
 #
-# PYTHON is the interpreter that may have PyTorch, CuPy or JAX. CASES, IMAGES, PHOTOS, ROUNDS and REPEAT change how much is
-# checked and measured. Programs are unpacked into TMPDIR, which takes 60 MB, and datasets made there.
+# PYTHON is the interpreter that may have PyTorch, CuPy or JAX. CASES, IMAGES, PHOTOS, ROUNDS and
+# REPEAT change how much is checked and measured. Programs are unpacked into TMPDIR, where they take
+# 60 MB, and datasets are made there.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 parts=${*:-1 2 3}
@@ -21,7 +23,7 @@ for program in batchfs gpucheck; do
 	chmod +x "$TMPDIR/$program"
 done
 
-# What this machine has, and why it cannot mount, if it cannot.
+# What this machine has and, if it cannot mount, why not.
 cannot=
 if ! timeout 20 "$TMPDIR/batchfs" doctor >"$TMPDIR/doctor" 2>&1; then
 	cannot=$(sed -n 's/^!!  mounting *//p' "$TMPDIR/doctor")
@@ -29,7 +31,7 @@ if ! timeout 20 "$TMPDIR/batchfs" doctor >"$TMPDIR/doctor" 2>&1; then
 fi
 cat "$TMPDIR/doctor"
 
-# step PART SECONDS NAME COMMAND: runs a command of a part, which gets so long.
+# step PART SECONDS NAME COMMAND: runs a command of a part, which may take that long.
 step() {
 	part=$1 limit=$2 name=$3
 	shift 3

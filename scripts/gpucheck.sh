@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes a folder that checks a GPU on any machine: gpucheck.sh FOLDER [BATCHFS]
 #
-# FOLDER/run needs only what every Debian has, and says itself how to be used. BATCHFS is a binary that
-# is already built.
+# FOLDER/run needs only what every Debian has, and begins with its instructions. BATCHFS is a binary
+# that is already built.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -6,15 +6,15 @@
 # has_compiler: whether there is a C compiler.
 has_compiler() { command -v "$CC" >/dev/null 2>&1; }
 
-# The compiler with the sanitizer for uninitialized memory, which gcc does not have.
+# The compiler that has the sanitizer for uninitialized memory; gcc lacks it.
 MSAN_CC=clang-19
 msan_packages='clang-19 libclang-rt-19-dev' # 320 MB
 
-# The same compiler compiles the GPU's kernels: others write other PTX.
+# It also compiles the GPU's kernels, because another compiler would write different PTX.
 # shellcheck disable=SC2034 # for ptx.sh
 PTX_CC=clang-19
 
-# has_msan: whether it is installed, with the libraries of that sanitizer.
+# has_msan: whether that compiler is installed, with the sanitizer's libraries.
 has_msan() {
 	case $("$MSAN_CC" -print-file-name="libclang_rt.msan-$(uname -m).a" 2>/dev/null) in /*) return 0 ;; *) return 1 ;; esac
 }
@@ -39,8 +39,9 @@ static_tags() {
 	if has_archive sharpyuv; then printf ' sharpyuv'; fi
 }
 
-# use_cuda: adds the tag cuda to TAGS, and what compiles and links it where NVIDIA has drivers. Nothing of
-# CUDA needs to be installed. To be called in the directory of the module.
+# use_cuda: on systems that NVIDIA has drivers for, adds the tag cuda to TAGS, and the flags that
+# compile and link it. CUDA itself need not be installed. To be called in the directory of the
+# module.
 use_cuda() {
 	case $(uname -sm) in 'Linux x86_64' | 'Linux aarch64') ;; *) return 0 ;; esac
 	TAGS="${TAGS:-} cuda"
@@ -50,7 +51,7 @@ use_cuda() {
 	export CGO_CPPFLAGS CGO_LDFLAGS
 }
 
-# missing_headers: the libraries without headers, by their usual names.
+# missing_headers: the libraries whose headers are missing, by their usual names.
 missing_headers() {
 	for pair in jpeglib.h:libjpeg png.h:libpng webp/decode.h:libwebp libdeflate.h:libdeflate zlib.h:zlib; do
 		has_header "${pair%%:*}" || printf '%s ' "${pair##*:}"

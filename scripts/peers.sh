@@ -52,7 +52,7 @@ case $2 in
 		fi
 		;;
 	stores)
-		# What these need to read from S3; all they ask for would be gigabytes.
+		# Only what these need to read from S3: all their dependencies would be gigabytes.
 		"$dir/bin/python3" -c 'import boto3, braceexpand, webdataset, catalogue, s3torchconnector, brotli, filelock, snappy, tqdm, xxhash, zstd' 2>/dev/null ||
 			{ echo "installing loaders for object stores into $dir, about 100 MB" &&
 				pip --no-deps webdataset mosaicml-streaming s3torchconnector s3torchconnectorclient braceexpand catalogue &&

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Makes real photos for make bench: photos.sh DIR
 #
-# They are the sample images of scikit-image and scikit-learn, cut to parts and resized to
-# 500x375, as JPEGs of quality 90 and 97 in DIR/90 and DIR/97, and progressive ones of quality 90 in
-# DIR/progressive. If the packages cannot be
-# installed, it says so and make bench skips the rows.
+# They are the sample images of scikit-image and scikit-learn, cut to parts and resized to 500x375,
+# as JPEGs of quality 90 and 97 in DIR/90 and DIR/97, and progressive ones of quality 90 in
+# DIR/progressive. If the packages cannot be installed, the script says so, and make bench skips
+# those rows.
 set -eu
 cd "$(dirname "$0")/.."
 

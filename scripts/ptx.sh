@@ -1,8 +1,8 @@
 #!/bin/sh
 # Compiles the GPU's kernels: ptx.sh [OUTPUT]
 #
-# Any driver since CUDA 9 takes this PTX, for any GPU since Volta. It needs no CUDA, only clang 19 (make
-# deps): the result is committed, and a test compares it.
+# Any driver since CUDA 9 takes this PTX, for any GPU since Volta. Compiling needs only clang 19
+# (make deps), not CUDA. The result is committed, and a test compares it.
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/libraries.sh

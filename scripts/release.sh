@@ -36,7 +36,7 @@ cp LICENSE README.md CHANGELOG.md packaging/batchfs@.service "$root/"
 for shell in bash zsh fish; do
 	"$root/batchfs" completion $shell >"$root/completion/batchfs.$shell"
 done
-# Names, owners and times in it do not depend on who packs it.
+# Names, owners and times in the archive do not depend on who packs it.
 tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$(git log -1 --format=%ct)" -C "$work" -c "$name" | gzip -9n >"$directory/$name.tar.gz"
 (cd "$directory" && sha256sum -- *.whl *.tar.gz >SHA256SUMS)
 ls -l "$directory"

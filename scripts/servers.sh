@@ -1,9 +1,9 @@
 #!/bin/sh
 # Installs object stores to test against: servers.sh DIRECTORY
 #
-# VersityGW (S3) and fake-gcs-server (Google) are built, in two minutes on two cores; Go checks their sums. Azurite
-# (Azure) comes from npm where there is one. 260 MB in all. What cannot be installed is missing afterwards, and its tests
-# are skipped.
+# VersityGW (S3) and fake-gcs-server (Google) are built, in two minutes on two cores; Go checks
+# their sums. Azurite (Azure) comes from npm, if that is installed. 260 MB in all. If one cannot be
+# installed, its tests are skipped.
 set -eu
 mkdir -p "$1"
 directory=$(cd "$1" && pwd)

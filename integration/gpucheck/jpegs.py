@@ -1,7 +1,7 @@
 """Decodes JPEGs with PyTorch's decoder on the GPU: FOLDER BATCH ROUNDS.
 
-Prints a JSON object: what was used, and the images a second of each round, after one to warm up; or why it was skipped. The
-files are in memory before, and their pixels stay on the GPU.
+Prints a JSON object: what was used, and the images a second of each round, after one to warm up; or
+why it was skipped. The files are in memory beforehand, and their pixels stay on the GPU.
 """
 import json
 import pathlib

@@ -1,4 +1,5 @@
-"""PyTorch's DataLoader and AWS's connector for it, which is made of mountpoint-s3's client: an object for each image."""
+"""PyTorch's DataLoader and AWS's connector for it, which uses mountpoint-s3's client: one object
+for each image."""
 
 import posixpath
 

@@ -1,4 +1,4 @@
-"""What every contender does, whatever makes its batches.
+"""What all contenders have in common, whatever makes their batches.
 
 A contender is a process that gets batches of images and labels and looks at every
 byte of them, in the thread that would train. It says in one line of JSON that it is
@@ -20,7 +20,8 @@ import numpy as np
 
 
 def flags(description):
-    """The flags of every contender that makes batches itself; add those of this one."""
+    """The flags of every contender that makes batches itself; add the flags of the contender
+    itself."""
     flags = argparse.ArgumentParser(description=description)
     flags.add_argument("--dataset", required=True)
     flags.add_argument("--workers", type=int, required=True)
@@ -30,7 +31,7 @@ def flags(description):
 
 
 def targets(flags):
-    """Adds the flags of contenders that serve what is annotated of the images instead of labels."""
+    """Adds the flags of contenders that serve annotations of the images instead of labels."""
     flags.add_argument("--masks", help="a folder of PNGs, each with the path that its image has in --dataset")
     flags.add_argument("--boxes", help="a file of COCO's that names the images by their paths in --dataset")
 

@@ -1,8 +1,8 @@
 """NVIDIA DALI on the CPU: its readers, decoders of regions and resize.
 
-An image and its mask are read by two readers with one seed, and cropped by one window. Boxes are cropped by
-random_bbox_crop, which chooses the sides of a window rather than its area: between 0.45 and 1 of the image's, so that the mean
-area is about that of the other crops.
+An image and its mask are read by two readers with one seed, and cropped by one window. Boxes are
+cropped by random_bbox_crop, which chooses the sides of a window rather than its area: between 0.45
+and 1 of the image's, so that the mean area is about as large as that of the other crops.
 """
 
 import contender

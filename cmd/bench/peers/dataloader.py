@@ -9,7 +9,7 @@ import contender
 
 
 def crop_of_tensors(size):
-    """RandomResizedCrop and flip of uint8 tensors, by the newest transforms there are."""
+    """RandomResizedCrop and flip of uint8 tensors, by the newest transforms that are installed."""
     import torchvision.transforms as transforms
 
     try:
@@ -26,7 +26,8 @@ def crop_of_tensors(size):
 
 
 def of_bytes(size):
-    """What makes a crop of the bytes of a JPEG file, by torchvision's decoder, and how."""
+    """A function that makes a crop from the bytes of a JPEG file with torchvision's decoder, and a
+    description of it."""
     import torch
     import torchvision
     from torchvision import io
@@ -41,7 +42,8 @@ def of_bytes(size):
 
 
 def endless(dataset, batch, workers, packed=None):
-    """How many batches are made ahead, and full batches of a new permutation after another.
+    """Returns how many batches are made ahead, and an iterator of full batches from one new
+    permutation after another.
 
     packed makes a batch of samples that have boxes: their images, and the offsets, boxes and labels of all.
     """

@@ -17,7 +17,8 @@ COPIES = 16
 
 
 def package():
-    """Imports streaming, which imports transformers, large and not used here: without it, empty modules do."""
+    """Imports streaming. It imports transformers, which is large and not used here; if that is
+    missing, empty modules take its place."""
     if not importlib.util.find_spec("transformers"):
         for name, classes in {
             "transformers": [],

@@ -1,4 +1,4 @@
-"""A mount of batchfs, its batches mapped by NumPy as its README says."""
+"""A mount of batchfs, whose batches NumPy maps, as README.md describes."""
 
 import argparse
 import itertools

@@ -1,6 +1,7 @@
-"""Packs a folder of images into shards for one of the loaders that read such, by its own writer.
+"""Packs a folder of images into shards for one of the loaders that read shards, with the loader's
+own writer.
 
-Shards are smaller than is usual, as the folder is: each worker finds several.
+Shards are smaller than usual, because the folder is: so each worker gets several.
 """
 
 import argparse
@@ -12,7 +13,7 @@ SHARD = 16 << 20  # bytes
 
 
 def images(folder):
-    """Yields the name, the bytes and the label of each image, the classes mixed."""
+    """Yields the name, the bytes and the label of each image, with the classes mixed."""
     found = []
     for label, name in enumerate(sorted(os.listdir(folder))):
         found += [(file, label, os.path.join(folder, name, file)) for file in os.listdir(os.path.join(folder, name))]

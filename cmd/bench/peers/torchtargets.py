@@ -11,7 +11,7 @@ import contender
 
 
 def by_v2(size):
-    """What crops and flips an image with a mask or with boxes, of transforms.v2."""
+    """The transforms of transforms.v2 that crop and flip an image with a mask or with boxes."""
     from torchvision import tv_tensors
     from torchvision.transforms import v2
 
@@ -30,7 +30,7 @@ def by_v2(size):
 
 
 def by_functions(size):
-    """The same of older functions."""
+    """The same with older functions."""
     import torch
     from torchvision import ops, transforms
     from torchvision.transforms import InterpolationMode, functional

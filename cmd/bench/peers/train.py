@@ -1,4 +1,4 @@
-"""Trains a small model of PyTorch on the batches of a mount, and tests it on those of another one.
+"""Trains a small PyTorch model on the batches of a mount, and tests it on those of another mount.
 
 Prints how many images a second it trained on from the second epoch on, and the share of the test images
 whose class it names. Classes are labels modulo --classes.
