@@ -2,8 +2,8 @@ package gpucheck
 
 import "testing"
 
-// TestCopies: what is copied to the GPU is what readers of host memory get, whether processors or
-// the GPU decode.
+// TestCopies: the bytes that are copied to the GPU are those that readers of host memory get,
+// whether processors or the GPU decode.
 func TestCopies(t *testing.T) {
 	device := theGPU(t)
 	for _, decoder := range []string{"off", "exact"} {

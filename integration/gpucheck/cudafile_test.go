@@ -31,7 +31,7 @@ func usualGPU() (device cuda.Device, err error) {
 	return device, err
 }
 
-// A cudaReader opens .cuda files on one thread of the GPU, as a program does that trains there. It
+// A cudaReader opens .cuda files on one thread of the GPU, like a program that trains there. It
 // maps each allocation once.
 type cudaReader struct {
 	thread *cuda.Thread

@@ -31,7 +31,7 @@ type hostMemory struct {
 	bytes  []byte
 }
 
-// grow makes it at least so large.
+// grow makes it at least n bytes large.
 func (m *hostMemory) grow(n int) (err error) {
 	if n <= len(m.bytes) {
 		return nil
@@ -59,11 +59,12 @@ type jpeg struct {
 
 const decoded = "JPEGs decoded in full: "
 
-// Above this many JPEGs a call, all versions of nvJPEG have kernels read the Huffman codes. Mounts
-// give it 50.
+// With more JPEGs a call than this, every version of nvJPEG reads the Huffman codes with kernels.
+// Mounts give it 50.
 const manyJPEGs = 128
 
-// TestDecoding decodes the same photos in full, in several ways. What nvJPEG needs may be missing.
+// TestDecoding decodes the same photos in full, in several ways. The libraries that nvJPEG needs
+// may be missing.
 func TestDecoding(t *testing.T) {
 	device := theGPU(t)
 	folder, files := drawn(t, "photo", *photos)
@@ -114,7 +115,7 @@ func TestDecoding(t *testing.T) {
 	ratio(t, "exact kernels / nvJPEG's best", ours, best(theirs), 1)
 }
 
-// best are the highest of some speeds in each round.
+// best returns the highest of some speeds in each round.
 func best(speeds [][]float64) []float64 {
 	most := slices.Clone(speeds[0])
 	for _, some := range speeds[1:] {
@@ -151,8 +152,8 @@ func registered(t *testing.T, memory *hostMemory, files []string) (jpegs []jpeg)
 	return jpegs
 }
 
-// inBatches is a turn in which each of the workers decodes one batch after another: images a
-// second.
+// inBatches is a turn in which each of the workers decodes one batch after another. It measures
+// images a second.
 func inBatches[W any](t *testing.T, jpegs []jpeg, batch int, workers []W, decode func(w W, jpegs []jpeg) error) func() (float64, error) {
 	batches := slices.Collect(slices.Chunk(jpegs, batch))
 	idle := make(chan W, len(workers))

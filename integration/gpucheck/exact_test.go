@@ -30,7 +30,7 @@ const (
 	exactPixels = 1 << 18 // of a slot, so that batches take little memory
 )
 
-// A tally says what became of random samples.
+// A tally counts what was done with random samples.
 type tally struct {
 	samples, decoded, left int // decoded by the kernels, and left by them to a processor
 	bytes, differ          int
@@ -266,7 +266,8 @@ func (t *trial) onProcessor(decoder *decode.Decoder) {
 	}
 }
 
-// onGPU makes the tensor there, as mounts do, and returns the samples that the kernels have left.
+// onGPU makes the tensor on the GPU, as mounts do, and returns the samples that the kernels have
+// left.
 func (c *checker) onGPU(p *gpu.Plan, t *trial, decoder *decode.Decoder) (tensor []byte, left []int, err error) {
 	if err := c.dirty(max(p.Host(), p.Device()), int64(p.Device())); err != nil {
 		return nil, nil, err
@@ -283,7 +284,7 @@ func (c *checker) onGPU(p *gpu.Plan, t *trial, decoder *decode.Decoder) (tensor 
 	return c.device.Make(p, c.bytes)
 }
 
-// dirty makes the host's memory so large, and has it and the GPU's contain anything.
+// dirty makes the host's memory large enough, and fills it and the GPU's with arbitrary bytes.
 func (c *checker) dirty(host int, device int64) error {
 	if err := c.grow(host); err != nil {
 		return err
@@ -299,8 +300,8 @@ func (c *checker) dirty(host int, device int64) error {
 	return c.device.Run(gpu.Run{Put: []gpu.Put{{To: slot.Address(), From: c.bytes[:device]}}})
 }
 
-// compare counts the bytes that differ. What the kernels have left would be a processor's in a
-// mount.
+// compare counts the bytes that differ. In a mount, a processor would make what the kernels have
+// left.
 func (t *trial) compare(p *gpu.Plan, got []byte, left []int) tally {
 	all := tally{samples: len(t.samples)}
 	for i, s := range t.samples {
@@ -348,8 +349,8 @@ func (l liar) Run(r gpu.Run) error {
 	return err
 }
 
-// TestExactnessIsChecked: a GPU that makes the right bytes passes; one that changes a single one of
-// them does not, nor one that makes nothing.
+// TestExactnessIsChecked: a GPU that makes the right bytes passes the check. A GPU that changes a
+// single byte does not, nor does one that makes nothing.
 func TestExactnessIsChecked(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the kernels need cgo")

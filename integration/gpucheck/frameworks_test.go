@@ -22,7 +22,8 @@ type reading struct {
 	Speeds        []float64
 }
 
-// ask runs a program in Python. The error says why it cannot run here; any other fails the test.
+// ask runs a program in Python. The error says why it cannot run here; any other error fails the
+// test.
 func ask(t *testing.T, program string, args ...string) (r reading, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), *python, append([]string{"-c", program}, args...)...)

@@ -63,7 +63,7 @@ func batchfs(t *testing.T, args ...string) {
 	}
 }
 
-// drawn is a new dataset of n images, with its files.
+// drawn makes a dataset of n images, and returns it with its files.
 func drawn(t *testing.T, kind string, n int) (dir string, files []string) {
 	t.Helper()
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -83,7 +83,7 @@ func mounted(t *testing.T, device cuda.Device, more ...string) *daemon.Mount {
 	return mountedAt(t, device, photos, more...)
 }
 
-// mountedAt does so with photos that are drawn.
+// mountedAt does the same with photos that exist already.
 func mountedAt(t *testing.T, device cuda.Device, photos string, more ...string) *daemon.Mount {
 	t.Helper()
 	args := []string{
@@ -104,7 +104,7 @@ func mountedAt(t *testing.T, device cuda.Device, photos string, more ...string) 
 	return m
 }
 
-// same is an error unless batches have the same bytes on the GPU as in host memory.
+// same returns an error unless batches have the same bytes on the GPU as in host memory.
 func same(device cuda.Device, paths ...string) error {
 	return onGPU(device, func(t *cuda.Thread, r *cudaReader) (err error) {
 		for _, path := range paths {

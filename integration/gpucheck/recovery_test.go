@@ -40,7 +40,7 @@ func hold(path string) error {
 	})
 }
 
-// inUse is how many bytes of the GPU's memory a mount's batches take.
+// inUse returns how many bytes of the GPU's memory a mount's batches take.
 func inUse(t *testing.T, m *daemon.Mount) int64 {
 	t.Helper()
 	var d struct {
@@ -61,7 +61,7 @@ func inUse(t *testing.T, m *daemon.Mount) int64 {
 	return 0
 }
 
-// TestKilledReader kills a process that has a batch in use on the GPU: its memory comes back, and
+// TestKilledReader kills a process that has a batch in use on the GPU: its memory is released, and
 // later batches are right.
 func TestKilledReader(t *testing.T) {
 	const patience = 10 * time.Second
@@ -97,7 +97,7 @@ func TestKilledReader(t *testing.T) {
 }
 
 // TestFullDevice: while another program has all memory of the GPU, .cuda is refused with ENOMEM,
-// and host memory goes on; batches are right again once there is room.
+// and other forms are served as before; .cuda is right again once there is room.
 func TestFullDevice(t *testing.T) {
 	device := theGPU(t)
 	// The limit would otherwise be half of what is free when the first batch comes.
@@ -121,7 +121,7 @@ func TestFullDevice(t *testing.T) {
 	}
 }
 
-// takeAll allocates what is left of the GPU's memory, in pieces that get smaller.
+// takeAll allocates the rest of the GPU's memory, in smaller and smaller pieces.
 func takeAll(t *cuda.Thread) (all []cuda.Pointer, err error) {
 	free, _, err := t.MemoryInfo()
 	for n := free; err == nil && n >= 64<<10; {
@@ -138,7 +138,8 @@ func takeAll(t *cuda.Thread) (all []cuda.Pointer, err error) {
 	return all, err
 }
 
-// refused is an error unless a batch cannot be opened on the GPU, but can be read from host memory.
+// refused returns an error unless a batch cannot be opened on the GPU but can be read from host
+// memory.
 func refused(path string) error {
 	if f, err := os.Open(path); err == nil {
 		return errors.Join(errors.New("a batch was put on a GPU whose memory is full"), f.Close())

@@ -19,7 +19,8 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// This file measures. What is too slow is only reported: others may use the GPU.
+// This file measures. A speed that is too low is only reported, because others may be using the
+// GPU.
 
 // A side is one of several whose speeds are compared.
 type side struct {
@@ -27,8 +28,8 @@ type side struct {
 	turn func() (speed float64, err error)
 }
 
-// measure lets sides take turns, so that what else the machine does affects all of them, and
-// reports and returns the speeds of each. The first round is a warm-up.
+// measure lets sides take turns, so that other work of the machine affects all of them, and reports
+// and returns the speeds of each. The first round is a warm-up.
 func measure(t *testing.T, unit string, sides ...side) (speeds [][]float64) {
 	t.Helper()
 	speeds = make([][]float64, len(sides))
@@ -49,7 +50,7 @@ func measure(t *testing.T, unit string, sides ...side) (speeds [][]float64) {
 	return speeds
 }
 
-// perSecond is how much of an amount some work does in a second.
+// perSecond returns how much of an amount some work does in a second.
 func perSecond(amount float64, work func() error) (speed float64, err error) {
 	began := time.Now()
 	err = work()
@@ -83,7 +84,8 @@ func ratio(t *testing.T, what string, over, under []float64, goal float64) {
 	report(t, what, "x", values, goal)
 }
 
-// repeated is a turn in which a stream does something with so many bytes, again and again: GB/s.
+// repeated is a turn in which a stream does something with a number of bytes again and again. It
+// measures GB/s.
 func repeated(stream *cuda.Stream, bytes int64, work func() error) func() (float64, error) {
 	return func() (float64, error) {
 		return perSecond(float64(*repeat)*float64(bytes)/1e9, func() error {
@@ -104,8 +106,8 @@ func (unlimited) Reserve(int64) bool { return true }
 func (unlimited) Release(int64)      {}
 func (unlimited) Cancel(int64)       {}
 
-// TestSpeedOfCopies: the memory of batches is copied to the GPU as fast as memory of the driver's
-// own.
+// TestSpeedOfCopies: the memory of batches is copied to the GPU as fast as memory that the driver
+// has allocated.
 func TestSpeedOfCopies(t *testing.T) {
 	device, n := theGPU(t), int64(*images)*224*224*3
 	store := pinned.NewStore(4 * n)
@@ -271,7 +273,8 @@ func TestPlacedBytes(t *testing.T) {
 	}
 }
 
-// TestSpeedOfOpens times opens of batches that are on the GPU already, up to their address.
+// TestSpeedOfOpens measures how long it takes to open batches that are already on the GPU, until
+// their address is known.
 func TestSpeedOfOpens(t *testing.T) {
 	device := theGPU(t)
 	m := mounted(t, device)
@@ -325,7 +328,7 @@ func timeOpen(r *cudaReader, path string) (ms float64, err error) {
 }
 
 // TestEpochs reads whole epochs as .cuda, with and without the kernels that decode. While the first
-// round is read, the share of the GPU is found.
+// round is read, the engine finds out the GPU's share.
 func TestEpochs(t *testing.T) {
 	device := theGPU(t)
 	folder, _ := drawn(t, "photo", *photos)

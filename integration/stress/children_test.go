@@ -162,8 +162,8 @@ func (r *round) watch(stop chan struct{}) {
 	}
 }
 
-// stacks is where the threads of a client are in the kernel, and has it say on standard error
-// where its goroutines are.
+// stacks returns where the threads of a client are in the kernel, and has the client print on
+// standard error where its goroutines are.
 func (c *child) stacks() string {
 	var text strings.Builder
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", c.cmd.Process.Pid))

@@ -334,8 +334,8 @@ func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte,
 	return c.verify(h, p, offset, how)
 }
 
-// excused reports that an open batch need not be readable any more: its daemon may be gone,
-// and the kernel may not have the batch.
+// excused reports whether an open batch need not be readable any more, because its daemon may be
+// gone and the kernel may not have the batch.
 func (c *client) excused(h *holding) bool {
 	served := c.Passthrough && h.form.Large() && c.weather.begun(shortage) == 0
 	return !served && c.weather.since(h.opened, adrift)

@@ -46,13 +46,14 @@ func partInject(args []string) error {
 	if err != nil {
 		return err
 	}
-	// Until the supervisor has the listener, a watched call waits for ever, and whatever allocates
-	// memory may make one. So the message is ready before there is a listener to put into it.
+	// Until the supervisor has the listener, a watched call waits for ever, and any allocation
+	// of memory may make one. So the message is ready before there is a listener to put into
+	// it.
 	data, rights := []byte{1}, unix.UnixRights(0)
 	message := unix.Msghdr{Iov: &unix.Iovec{Base: &data[0]}, Iovlen: 1, Control: &rights[0]}
 	message.Iov.SetLen(len(data))
 	message.SetControllen(len(rights))
-	runtime.LockOSThread() // the filter is of this thread, and after exec of the program
+	runtime.LockOSThread() // the filter belongs to this thread, and to the program after exec
 	listener, err := installFilter()
 	if err != nil {
 		return fmt.Errorf("seccomp: %w", err)

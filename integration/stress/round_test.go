@@ -231,7 +231,7 @@ func (r *round) calm() {
 	r.judge(c)
 }
 
-// tell reports findings with everything that helps to understand them.
+// tell reports findings, with everything that helps to understand them.
 func (r *round) tell(t *testing.T) {
 	t.Helper()
 	for _, f := range r.findings {

@@ -14,8 +14,8 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// An event disturbs a mount, its dataset or its readers. It is over when it returns; only
-// damage to files may last.
+// An event disturbs a mount, its dataset or its readers. When it returns, the disturbance is over;
+// only damage to files may last.
 type event struct {
 	name   string
 	weight int

@@ -42,7 +42,8 @@ type settings struct {
 	Order        string
 }
 
-// order is what decides which samples are in a batch. What needs a shuffle is left out without one.
+// order has the settings that decide which samples are in a batch. Without a shuffle, settings that
+// need one are left out.
 func (s *settings) order() shard.Config {
 	c := shard.Config{Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, PadLastBatch: true}
 	switch {
