@@ -12,7 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
-// This file measures parts of batchfs within this process, without a mount.
+// This file measures parts of batchfs in this process, without a mount.
 
 // A decodingWay is a kind of work of the decoder alone.
 type decodingWay struct {
@@ -38,9 +38,9 @@ var (
 	}
 )
 
-// decoderAlone decodes JPEGs from memory on one core, in full and the regions of random crops,
-// with every kernel of the decoder, and compares with C on the same core: photos of gen, and
-// real ones if scripts/photos.sh could make some.
+// decoderAlone decodes JPEGs from memory on one core, both in full and the regions of random crops,
+// with every kernel of the decoder, and compares that with C on the same core. It uses photos of
+// gen, and real ones if scripts/photos.sh could make some.
 func decoderAlone(b *bench) {
 	one := cores()[:1]
 	for _, set := range []struct {

@@ -14,8 +14,8 @@ import (
 )
 
 // A stage is where scenarios run programs and hold contests. They use it as tests use testing.T:
-// check and must end a scenario that cannot go on, and what has to be ended even then, they tell
-// later.
+// check and must end a scenario that cannot go on, and later takes functions that are called even
+// then.
 type stage struct {
 	options
 	ctx      context.Context // until the run is interrupted
@@ -34,20 +34,20 @@ type bench struct {
 // A failure is what check panics with.
 type failure struct{ error }
 
-// check ends, unless there is no error, what within or catch has begun.
+// check ends the work of within or catch if there is an error.
 func check(err error) {
 	if err != nil {
 		panic(failure{err})
 	}
 }
 
-// must is x, unless there is an error, which ends as check does.
+// must returns x. If there is an error, it ends the work as check does.
 func must[T any](x T, err error) T {
 	check(err)
 	return x
 }
 
-// catch works, and returns the error of the check that ended the work.
+// catch does some work, and returns the error of the check that ended it, if any.
 func catch(work func()) (err error) {
 	defer func() {
 		p := recover()
@@ -61,7 +61,7 @@ func catch(work func()) (err error) {
 	return nil
 }
 
-// within works, and ends then what the work told later.
+// within does some work, and then calls the functions that the work gave to later.
 func (s *stage) within(work func()) error {
 	n := len(s.ends)
 	err := catch(work)
@@ -72,7 +72,7 @@ func (s *stage) within(work func()) error {
 	return err
 }
 
-// later has something ended when the work that has begun is over, what is told last first.
+// later has a function called when the current work is over. The last one is called first.
 func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
 
 // print prints rows of the table.
@@ -85,7 +85,7 @@ func (s *stage) print(rows ...row) {
 	}
 }
 
-// step shows on one temporary line that part i of n, from 0, has begun.
+// step shows, on a temporary line, that part i of n has begun, counted from 0.
 func (s *stage) step(what string, i, n int) {
 	fmt.Fprintf(s.progress, "\r\033[K%s: %s, %d of %d", s.scenario, what, i+1, n)
 }
@@ -119,7 +119,8 @@ func (b *bench) manifestOf(path, header string, rows int, row func(i int) string
 	b.command("index", path)
 }
 
-// line is what follows a name at the start of a line of a kernel file, or else empty.
+// line returns what follows a name at the start of a line of a kernel file; "" if there is no such
+// line.
 func line(path, name string) string {
 	text, _ := os.ReadFile(path)
 	_, rest, _ := strings.Cut("\n"+string(text), "\n"+name)

@@ -15,15 +15,15 @@ import (
 type cgroup struct {
 	directories           []string // that hold it: one for each controller, or one in version 2
 	throttle, quota, most string   // files for limits
-	peak                  string   // the file with the most memory that there was
+	peak                  string   // the file that has the peak memory
 	rate, share           string   // formats of a line in throttle and in quota
 }
 
 // quotaPeriod is the kernel's default, in microseconds.
 const quotaPeriod = 100000
 
-// inGroup makes a control group, if this machine allows it, until the work that has begun is over,
-// and a script that runs a program in it.
+// inGroup makes a control group that lasts until the current work is over, if this machine allows
+// it, and a script that runs a program in it.
 func inGroup(b *bench, program string) (g *cgroup, script string) {
 	const root = "/sys/fs/cgroup"
 	name := fmt.Sprintf("batchfs-bench-%d-%d", os.Getpid(), len(b.ends))
@@ -79,8 +79,8 @@ func (g *cgroup) limitMemory(bytes int64) error {
 // peakMemory is the most memory that the group has had, in bytes.
 func (g *cgroup) peakMemory() int64 { return must(number(g.peak, "")) }
 
-// removeGroup removes a directory of a group after its processes have ended: helpers of a daemon
-// may do so a moment after it.
+// removeGroup removes a directory of a group after its processes have ended, which helpers of a
+// daemon may do a moment after the daemon.
 func removeGroup(dir string) error {
 	err := os.Remove(dir)
 	for began := time.Now(); errors.Is(err, unix.EBUSY) && time.Since(began) < time.Second; err = os.Remove(dir) {

@@ -133,8 +133,9 @@ func coldWorkers(b *bench) {
 	}
 }
 
-// coldThrottled compares cold epochs from a disk of limited bandwidth with the lesser of that and
-// the rate from the page cache. The mount limits itself, or a control group limits it.
+// coldThrottled compares cold epochs from a disk of limited bandwidth with the lesser of that
+// bandwidth and the rate from the page cache. The mount limits itself, or a control group limits
+// it.
 func coldThrottled(b *bench) {
 	root := b.photos().Root()
 	sides := []contender{b.fromPages(mount{dataset: root, flags: warm(crops64)})}
@@ -160,8 +161,8 @@ func coldThrottled(b *bench) {
 	}
 }
 
-// coldQuota compares epochs with a part of the processors, by the quota of a control group, with
-// that part of the rate with all of them.
+// coldQuota compares the rate of epochs with a part of the processors, by the quota of a control
+// group, with that part of the rate with all processors.
 func coldQuota(b *bench) {
 	all := float64(runtime.NumCPU())
 	quota := 0.75 * all
@@ -189,8 +190,8 @@ func coldMemory(b *bench) {
 	}
 }
 
-// coldSlow compares epochs from a file system where every other read is slow, as that of a network
-// may be, with those from the same one without any delay.
+// coldSlow compares epochs from a file system where every other read is slow, as a network file
+// system's may be, with epochs from the same file system without any delay.
 func coldSlow(b *bench) {
 	const delay = 20 * time.Millisecond
 	side := func(delay time.Duration) contender {

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// This file compares two commits: the program that is measured and one that is built from an
-// older commit do the same work in turn, in one run, so that what the machine does to one of
-// them it does to the other.
+// This file compares two commits: the program that is measured and one that is built from an older
+// commit do the same work in turn, in one run, so that a slowdown of the machine affects both.
 
 // notWorse is the ratio to the older commit below which a row is a loss rather than noise.
 const notWorse = 0.98
@@ -25,7 +24,8 @@ func build(b *bench, commit string) (binary string) {
 		check(fmt.Errorf("%s: %s", commit, lastLine(out)))
 	}
 	b.later(func() error {
-		// Without the context, so that an interrupted build leaves nothing behind.
+		// This does not use the context, so that an interrupted build leaves nothing
+		// behind.
 		if out, err := exec.Command("git", "worktree", "remove", "--force", tree).CombinedOutput(); err != nil {
 			return fmt.Errorf("the working tree of %s: %s", commit, lastLine(out))
 		}
@@ -84,11 +84,11 @@ func compareCommits(b *bench) {
 	)
 }
 
-// least is the part of its time that the reader with the longest waits did not wait.
+// least is the part of its time in which the reader with the longest waits did not wait.
 var least = figure{"least", "of its time", 1}
 
-// readers is a contender with readers of different speed, each of a shard of its own: a fast one
-// must not take what a slow one has been promised. Its figures are rate, slow and least.
+// readers is a contender with readers of different speeds, each of which reads its own shard: a
+// fast one must not take what a slow one has been promised. Its figures are rate, slow and least.
 func (b *bench) readers(program, dataset string) contender {
 	const (
 		many    = 8

@@ -11,7 +11,8 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// A figure is something that turns measure, with its unit in rows and how many of these are 1.
+// A figure is something that turns measure. It has a unit for rows; scale is the factor from a
+// measured value to that unit.
 type figure struct {
 	name, unit string
 	scale      float64
@@ -42,13 +43,14 @@ func perSecond(n int, work func()) turn {
 
 // A contender takes turns with others.
 type contender struct {
-	// start gets it ready for its turns. What has to be ended after them, it tells bench.later.
+	// start gets it ready for its turns. It gives functions that end something after them to
+	// bench.later.
 	start func() turn
-	// optional contenders may fail: rows that need one of them say why instead.
+	// optional contenders may fail: rows that need one of them then show the reason.
 	optional bool
 }
 
-// ready is a contender that has nothing to get ready.
+// ready is a contender that needs no preparation.
 func ready(t turn) contender { return contender{start: func() turn { return t }} }
 
 // before is a contender that does something first, whenever it starts or takes a turn.
@@ -70,8 +72,8 @@ func (c contender) inside(something func(work func())) contender {
 	return c
 }
 
-// hold holds a contest: contenders take turns, so that a slowdown of the machine affects all of
-// them, for so many rounds, or as many as -rounds says if that is 0.
+// hold holds a contest of some rounds, by default as many as -rounds says. Contenders take turns,
+// so that a slowdown of the machine affects all of them.
 func (s *stage) hold(what string, rounds int, contenders ...contender) (r results) {
 	err := s.within(func() {
 		turns := make([]turn, len(contenders))
@@ -112,7 +114,7 @@ type result struct {
 	missing error // why it could not start, or go on
 }
 
-// of returns one figure of a contender, in its unit.
+// of returns one figure of a contender, in the figure's unit.
 func (r results) of(f figure, i int) (s series) {
 	s.missing = r[i].missing
 	for _, round := range r[i].rounds {
@@ -121,7 +123,7 @@ func (r results) of(f figure, i int) (s series) {
 	return s
 }
 
-// fastest is the one of some contenders with the most images per second.
+// fastest returns which of some contenders has the most images per second.
 func (r results) fastest(some []int) int {
 	return slices.MaxFunc(some, func(i, k int) int {
 		return cmp.Compare(r.of(rate, i).median(), r.of(rate, k).median())
@@ -167,10 +169,10 @@ func (s series) each(f func(x float64) float64) series {
 
 func (s series) times(k float64) series { return s.each(func(x float64) float64 { return k * x }) }
 
-// last is the value of the last round alone, for figures that count from the start.
+// last is the value of the last round alone. It is for figures that count from the start.
 func (s series) last() series { return series{s.values[max(0, len(s.values)-1):], s.missing} }
 
-// median is 0 without values, so that notes can be made of what is missing.
+// median returns 0 if there are no values, so that notes can be made of what is missing.
 func (s series) median() float64 {
 	if len(s.values) == 0 {
 		return 0
@@ -178,7 +180,7 @@ func (s series) median() float64 {
 	return throughput.FigureOf(s.values).Value
 }
 
-// String is the median, with as many digits as mean something.
+// String returns the median, with as many digits as are significant.
 func (s series) String() string {
 	x := s.median()
 	if x == math.Trunc(x) {
@@ -193,5 +195,5 @@ func quantile(x []float64, p float64) float64 {
 	return x[max(int(math.Ceil(p*float64(len(x))))-1, 0)]
 }
 
-// skipped is a row that there is a reason not to measure.
+// skipped is a row that is not measured, for a reason.
 func skipped(reason, what string) row { return measured(what, "", series{missing: errors.New(reason)}) }

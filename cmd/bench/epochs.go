@@ -23,7 +23,7 @@ import (
 // cache.
 
 // finishedBatches compares reading a finished batch with reading the same bytes from a file in
-// memory, by the command that does so for users.
+// memory, with the command that users have for that.
 func finishedBatches(b *bench) {
 	const wanted = 0.95
 	mapped, read, reads := figure{"mapped", "x", 1}, figure{"read", "x", 1}, figure{"reads", "", 1}
@@ -90,8 +90,9 @@ var (
 	}
 )
 
-// againstC compares epochs with C, which takes two turns in each round; those of packed samples,
-// which the second epoch packs at the latest, also with those of encoded ones in the same memory.
+// againstC compares epochs with C, which takes two turns in each round. Epochs of packed samples,
+// all of which are packed in the second epoch at the latest, are also compared with epochs of
+// encoded samples in the same memory.
 func againstC(ways []way) func(*bench) {
 	return func(b *bench) {
 		for _, w := range ways {
@@ -117,8 +118,8 @@ func againstC(ways []way) func(*bench) {
 	}
 }
 
-// packing compares first epochs of mounts that keep what they read packed with those of mounts that
-// do not pack.
+// packing compares first epochs of mounts that pack the samples they keep with first epochs of
+// mounts that do not pack.
 func packing(b *bench) {
 	// How long the first epoch, and the first two, take, and how much processor time the mount.
 	first, two := figure{"first", "s", 1}, figure{"two", "s", 1}
@@ -212,8 +213,8 @@ func manifest(b *bench) {
 	var sides []contender
 	for _, n := range []int{1000, imageNet} {
 		path := filepath.Join(b.work, fmt.Sprintf("imagenet-%d.csv", n))
-		// It says all that an index holds, so that no file has to exist for a scan. Names are like
-		// ImageNet's.
+		// The manifest has all that an index holds, so that no file has to exist for a
+		// scan. Names are like ImageNet's.
 		b.manifestOf(path, "path,label,height,width,format", n, func(i int) string {
 			class := i / 1300
 			folder := fmt.Sprintf("n%08d", 1440764+class*7)
@@ -273,7 +274,7 @@ func constantHits(b *bench) {
 	)
 }
 
-// uncached compares the processor time per image of a cache of size 0 and of no cache.
+// uncached compares the processor time per image with a cache of size 0 and without a cache.
 func uncached(b *bench) {
 	var sides []contender
 	for _, none := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {

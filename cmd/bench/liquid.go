@@ -19,13 +19,13 @@ import (
 // liquid_checks.go, their pictures in liquid_plot.go.
 //
 // All rivals read the same images, and make the same batches. Files are in the page cache, behind a
-// mount's own limit of bandwidth: so storage of any speed stands in for different machines,
-// whatever disk this one has. What stands for Liquid is a build of batchfs with the tag libraries,
-// whose only difference is that libjpeg-turbo and libspng decode: reading, cropping, resizing and
+// mount's own limit of bandwidth: so different machines can be imitated by storage of any speed,
+// whatever disk this one has. Liquid is represented by a build of batchfs with the tag libraries.
+// Its only difference is that libjpeg-turbo and libspng decode: reading, cropping, resizing and
 // serving are as fast as ours.
 //
-// Which mixes are measured, a model says (liquid_model.go). It knows what an image takes in each
-// form from a measurement without a limit, which comes first.
+// A model (liquid_model.go) says which mixes are measured. It needs to know what an image takes in
+// each form, so that is measured first, without a limit.
 
 // A pipeline is a dataset and the transforms that training applies to it.
 type pipeline struct {
@@ -104,7 +104,7 @@ type mixData struct {
 	takes   map[kind]takes
 }
 
-// A kind of mount takes as much for an image as others of that kind.
+// A kind says what distinguishes mounts that take different amounts for an image.
 type kind struct {
 	program string
 	cpus    int
@@ -116,8 +116,8 @@ func (d *mixData) manifest(m mix) string {
 }
 func (d *mixData) row(s string) string { return d.name + ", " + s + ": " }
 
-// mixed yields the images of each pipeline that there are. What they take is measured when they are
-// needed first.
+// mixed yields the images of each pipeline, if there are any. What they take is measured when they
+// are first needed.
 func (b *bench) mixed(yield func(*mixData) bool) {
 	if b.mixes == nil {
 		b.mixes = map[*pipeline]*mixData{}
@@ -161,7 +161,8 @@ func prepareMixes(b *bench, p *pipeline, set *pictures) *mixData {
 	return d
 }
 
-// writeMix writes the manifest of a mix and its index, unless they are there, and returns its path.
+// writeMix writes the manifest of a mix and its index, unless they exist, and returns the
+// manifest's path.
 func (d *mixData) writeMix(b *bench, m mix) (manifest string) {
 	manifest = d.manifest(m)
 	if _, err := os.Stat(manifest); errors.Is(err, os.ErrNotExist) {
@@ -225,7 +226,7 @@ type field struct {
 	sides   []contender // the first ones are those of entered
 }
 
-// usualField is one where storage is not scarce, with memory for a part of the images.
+// usualField is a field where storage is not scarce, with memory for a part of the images.
 func usualField(b *bench, d *mixData) *field {
 	return &field{bench: b, d: d, s: setting{mb: enough, cpus: len(processors()), cached: cachedShare}}
 }
@@ -263,7 +264,7 @@ func (f *field) start(r rival, steps []time.Duration) turn {
 // atStep is the figure of imagesFor.
 func atStep(step time.Duration) figure { return figure{"with " + step.String(), "images/s", 1} }
 
-// imagesFor reads batches as a program that takes so long for each does, and measures how many
+// imagesFor reads batches like a program that takes a given time for each, and measures how many
 // images a second it gets.
 func (f *field) imagesFor(t *throughput.Training, step time.Duration) float64 {
 	r := &reader{Training: t, pause: step}

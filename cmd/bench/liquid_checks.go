@@ -14,12 +14,12 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// daliEpochs is after how many epochs DALI's own memory has nearly stopped to grow.
+// daliEpochs is the number of epochs after which DALI's own memory has nearly stopped growing.
 const daliEpochs = 8
 
 // dali is NVIDIA DALI with encoded images, in a control group that has the same storage, and memory
 // for what DALI itself takes and for a page cache of the same size. What it takes is measured
-// first, while the page cache is not its group's; it still grows a little after that.
+// first, while the page cache does not count for its group; it still grows a little after that.
 func (f *field) dali() contender {
 	return contender{optional: true, start: func() turn {
 		files := filepath.Join(f.d.dir, "dali") // whose pages nobody else reads
@@ -47,8 +47,8 @@ func (f *field) dali() contender {
 	}}
 }
 
-// sameBytes checks that the batches of every form are equal, whole images and random crops, and
-// those of other decoders: so no form can change what a training learns.
+// sameBytes checks that batches of every form, and of other decoders, are equal, for whole images
+// and for random crops. So no form can change what a training learns.
 func sameBytes(b *bench) {
 	wrong := figure{"wrong", "batches", 1} // how many differ from those of the first contender
 	for d := range b.mixed {
@@ -105,7 +105,8 @@ func (f *field) sums(r rival, flags []string) (sums []string) {
 	return sums
 }
 
-// What trainings train: models of so many channels, for so many epochs, once for each seed.
+// What trainings train: the numbers of channels of a model and of epochs, and the seeds, each of
+// which trains one model.
 var channels = []int{8, 32}
 
 const (
@@ -117,8 +118,9 @@ const (
 // correct is the share of the test images whose scene a trained model names.
 var correct = figure{"correct", "%", 100}
 
-// trainings train small models of PyTorch on the mixes of photos, on the processors that decode:
-// how fast, and how well. Crops and flips are the same for each mix, but their order is not.
+// trainings trains small PyTorch models on the mixes of photos, on the processors that decode, and
+// measures how fast and how well. Crops and flips are the same for each mix, but their order is
+// not.
 func trainings(b *bench) {
 	test := filepath.Join(b.work, "test photos")
 	b.command("gen", "--out", test, "--seed", "1", "--images", "512", "--classes", strconv.Itoa(scenes))
@@ -156,7 +158,7 @@ func (f *field) trained(test string, channels int) {
 	)
 }
 
-// apart is how many standard errors the means of two samples differ by.
+// apart returns the difference of the means of two samples, in standard errors.
 func apart(a, b []float64) float64 {
 	of := func(x []float64) (mean, square float64) {
 		for _, v := range x {

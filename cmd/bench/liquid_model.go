@@ -54,12 +54,12 @@ func (m mix) forms(n int) []shard.Cost {
 	return list
 }
 
-// takes are what an image in each form takes of a mount: bytes of storage, and seconds of its
-// processors together, with the reader of its batches.
+// takes says what an image of each form costs a mount: bytes of storage, and seconds of all its
+// processors together, including the reader of its batches.
 type takes struct{ bytes, seconds [shard.NumCosts]float64 }
 
-// onProcessors computes what images would take with more processors, if twice as many were twice as
-// fast.
+// onProcessors computes what images would take with another number of processors, if twice as many
+// were twice as fast.
 func (t takes) onProcessors(more float64) takes {
 	for f := range t.seconds {
 		t.seconds[f] /= more

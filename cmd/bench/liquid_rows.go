@@ -13,8 +13,8 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Bandwidths of storage that are measured, in MB/s: those of mixes on disk, and those of
-// comparisons with Liquid.
+// Bandwidths of storage at which we measure, in MB/s: for mixes on disk, and for comparisons with
+// Liquid.
 var (
 	storages = []int{50, 150, 600, 1200, 3000}
 	against  = []int{50, 150, 200, 400, 600, 1200, 3000}
@@ -28,7 +28,8 @@ const (
 	fine      = 100 // in which ours are
 )
 
-// bandwidths are those of a list that are measured: all, unless others are asked for.
+// bandwidths returns the bandwidths at which we measure: all of a list, unless others are asked
+// for.
 func (o *options) bandwidths(list []int) []int {
 	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool {
 		return len(o.storage) > 0 && !slices.Contains(o.storage, mb)
@@ -64,9 +65,8 @@ func mixesOnDisk(b *bench) {
 	b.draw(balances, "loading-and-decoding")
 }
 
-// onDisk compares the mixes at one setting. With each form alone, if they are asked for, it shows
-// what those use of processors, of storage and of a program that is as fast as the best mix: the
-// shares of what each could do.
+// onDisk compares the mixes at one setting. If forms alone are asked for, it also shows how busy
+// each of them keeps processors, storage, and a program that is as fast as the best mix.
 func (f *field) onDisk(each bool) (used chart.Diagram) {
 	t := f.takes(f.batchfs)
 	two, three := t.best(liquidForms, f.s, fine), t.best(allForms, f.s, fine)
@@ -127,8 +127,8 @@ func (b *bench) draw(diagrams []chart.Diagram, name string) {
 // Names of rivals in pictures.
 const nameCoorDL, nameLiquid, nameOurs = "CoorDL's cache", "Liquid's best mix", "ours"
 
-// rivals compares with CoorDL and Liquid, which have memory for cachedShare of the encoded images,
-// as we have, and with DALI.
+// rivals compares batchfs with CoorDL and Liquid, which have memory for the same share of the
+// encoded images, cachedShare, and with DALI.
 func rivals(b *bench) {
 	var pictures []chart.Diagram
 	for d := range b.mixed {
@@ -159,7 +159,8 @@ func (f *field) againstAll(shown *chart.Diagram) {
 	near, static := []int{f.add(f.liquid(liquid))}, -1
 	if f.s.cpus == usual {
 		static = f.add(f.coordl())
-		// That the model may be wrong by a tenth is not at Liquid's cost.
+		// The mixes next to it are measured, too: the model may be wrong by a tenth, which must not
+		// count against Liquid.
 		for _, n := range []int{-1, 1} {
 			if n += int(tenths*liquid[shard.Raw] + 0.5); n >= 0 && n <= tenths {
 				near = append(near, f.add(f.liquid(tenthsRaw(n))))
@@ -200,8 +201,8 @@ func (f *field) againstAll(shown *chart.Diagram) {
 	)
 }
 
-// mixes measures all mixes of three forms in some steps, those of Liquid, and whether the profiler
-// finds the best one.
+// mixes measures all mixes of three forms, and those of Liquid, in some steps, and whether the
+// profiler finds the best one.
 func mixes(b *bench) {
 	var pictures []chart.Diagram
 	for d := range b.mixed {
@@ -279,7 +280,7 @@ type namedRival struct {
 	rival
 }
 
-// endToEnd are CoorDL, Liquid's best mix and our own, by the model.
+// endToEnd has CoorDL, Liquid's best mix and our own best mix, by the model.
 func (f *field) endToEnd() []namedRival {
 	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
 	return []namedRival{

@@ -16,7 +16,7 @@ import (
 	"github.com/batchfs/batchfs/internal/machine"
 )
 
-// This file is about processors, and about what processes take of them and of memory.
+// This file is about processors, and about how much of them, and of memory, processes use.
 
 // cores returns the CPUs this process may use, one per core if threads share a core.
 func cores() machine.CPUs {
@@ -36,8 +36,8 @@ func someCPUs(n int) machine.CPUs {
 	return cpus[:min(n, len(cpus))]
 }
 
-// onCPUs works on these CPUs only. Processes that are started meanwhile inherit that; goroutines
-// do not. Without any, it works wherever the process may.
+// onCPUs runs a function on these CPUs only, or, if there are none, on all that the process may
+// use. Processes that are started meanwhile inherit the CPUs; goroutines do not.
 func onCPUs(cpus machine.CPUs, work func()) {
 	if len(cpus) > 0 {
 		runtime.LockOSThread()
@@ -49,7 +49,7 @@ func onCPUs(cpus machine.CPUs, work func()) {
 	work()
 }
 
-// on is a contender on these CPUs only.
+// on returns a contender that runs on these CPUs only.
 func (c contender) on(cpus machine.CPUs) contender {
 	return c.inside(func(work func()) { onCPUs(cpus, work) })
 }
@@ -88,7 +88,7 @@ func peakOf(m *daemon.Mount) float64 {
 // open, which pass batches between processes: what they have mapped is in the PSS, too.
 type held struct{ pss, shm float64 }
 
-// memoryOf is what processes hold. Those that have ended hold nothing.
+// memoryOf returns the memory of processes. Those that have ended have none.
 func memoryOf(pids []int) (h held) {
 	seen := map[uint64]bool{}
 	for _, pid := range pids {
@@ -112,7 +112,7 @@ func memoryOf(pids []int) (h held) {
 	return h
 }
 
-// group is the processes of a process group.
+// group returns the processes of a process group.
 func group(leader int) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, path := range all {

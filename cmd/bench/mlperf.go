@@ -10,19 +10,19 @@ import (
 )
 
 // This file asks how many accelerators a mount keeps busy, each emulated by a reader that waits for
-// as long as a training step takes: as MLPerf Storage does with its workload ResNet-50 on H100s. It
-// is not MLPerf: what MLPerf reads it does not decode, its files are records of many images, and
-// its datasets are much larger than memory.
+// as long as a training step takes: as MLPerf Storage does with its workload ResNet-50 on H100s.
+// But it is not MLPerf, which does not decode what it reads, whose files are records of many
+// images, and whose datasets are much larger than memory.
 //
 // A virtual machine gets memory from its host when it is first touched. Where this was written,
 // that took 18 us for each page (12 GB with mmap: 56 s, and then 7 s), 0.5 s for each batch of this
-// size, until as many were made as are held at a time.
+// size, until there were as many batches as are held at a time.
 const (
 	h100Batch   = 400
 	h100Step    = 224 * time.Millisecond
 	h100Busy    = 0.9
 	h100Batches = 48 // of each reader
-	h100First   = 8  // of these do not count: memory is new to them
+	h100First   = 8  // of these do not count, because their memory is new
 	mostH100s   = 16
 )
 
@@ -69,7 +69,7 @@ func oneH100(b *bench, p *peer) contender {
 	}}
 }
 
-// everMore is a contender that mounts for ever more readers until they wait.
+// everMore is a contender that mounts for more and more readers until they wait.
 func everMore(b *bench, dir, end string) contender {
 	p, made, links := b.photos(), 0, 0
 	return ready(func() figures {

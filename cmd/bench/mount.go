@@ -29,10 +29,10 @@ var (
 	// trainingCrop is the transform most classifiers are trained with.
 	trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
 	ownSize      = []string{"--resize", "none"}
-	// asHalf makes a mount serve its pixels as many models take them.
+	// asHalf makes a mount serve its pixels in the form that many models take.
 	asHalf = []string{"--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet"}
-	// withoutEntries makes a mount neither use nor make entry points. Others have made them in the
-	// epoch that warms up.
+	// withoutEntries makes a mount neither use nor make entry points. Other mounts have made
+	// them in the epoch that warms up.
 	withoutEntries = []string{"--entry-points", "off"}
 
 	own, crops = shuffled(batchSize, ownSize...), shuffled(batchSize, trainingCrop...)
@@ -52,15 +52,15 @@ func cold(flags ...[]string) []string {
 	return append([]string{"--io", "direct", "--cache-size", "0"}, slices.Concat(flags...)...)
 }
 
-// kept makes a mount keep all of a dataset in memory, in one form.
+// kept returns flags that make a mount keep all of a dataset in memory, in one form.
 func kept(p *pictures, form string, flags []string) []string {
 	size := fmt.Sprint(3 * p.Report.Bytes)
 	return slices.Concat([]string{"--io", "buffered", "--cache-size", size, "--cache-form", form}, flags)
 }
 
-// A mount is a contender that is mounted while it gets ready, and reads the first epoch then,
-// which warms up memory and finds all caches empty. It reads one more epoch in each turn, and is
-// stopped when it is not its turn.
+// A mount is a contender that mounts and reads the first epoch when it gets ready; this warms up
+// memory, and finds all caches empty. In each turn it reads one more epoch. When it is not its
+// turn, its daemon is stopped.
 type mount struct {
 	dataset string
 	flags   []string
@@ -81,7 +81,7 @@ type mount struct {
 // other is the figure of mount.process, like cost.
 var other = figure{"other", "us", 1e6}
 
-// training is the contender. Its figures are rate, cost, other, peak and slow.
+// training returns the mount as a contender. Its figures are rate, cost, other, peak and slow.
 func (b *bench) training(m mount) contender {
 	if m.read == nil {
 		m.read = throughput.Mapped
@@ -145,7 +145,7 @@ func (b *bench) turn(m *mount, t *throughput.Training, waits *[]float64) figures
 	return f
 }
 
-// mount mounts a dataset until the work that has begun is over.
+// mount mounts a dataset until the current work is over.
 func (b *bench) mount(program, dataset string, flags []string) *daemon.Mount {
 	m := must(daemon.NewMount(b.ctx, b.work, program, append(slices.Clone(flags), dataset)...))
 	b.later(func() error { return m.Unmount(b.ctx) })
@@ -155,8 +155,8 @@ func (b *bench) mount(program, dataset string, flags []string) *daemon.Mount {
 // Figures of fresh, since the mount began.
 var mounted, ended = figure{"mounted", "s", 1}, figure{"ended", "ms", 1e3}
 
-// fresh is a contender that mounts anew in each turn, works with the mount, which adds figures, and
-// ends it. Its own figures are mounted, ended and peak.
+// fresh is a contender that, in each turn, mounts anew, works with the mount, and ends it. Its
+// figures are mounted, ended, peak and those of the work.
 func (b *bench) fresh(dataset string, flags []string, work func(m *daemon.Mount, f figures)) contender {
 	return ready(func() figures {
 		f, began := figures{}, time.Now()
@@ -191,13 +191,12 @@ func openFirst(m *daemon.Mount, f figures) {
 	check(first.Close())
 }
 
-// fromDisk is a mount that finds nothing of its dataset in the page cache, where even cold mounts
-// look first.
+// fromDisk is a mount whose dataset is not in the page cache, where even cold mounts look first.
 func (b *bench) fromDisk(m mount) contender {
 	return b.training(m).before(func() { dropPages(m.dataset) })
 }
 
-// fromPages is a mount that finds all of its dataset in the page cache.
+// fromPages is a mount whose whole dataset is in the page cache.
 func (b *bench) fromPages(m mount) contender {
 	return b.training(m).before(func() {
 		for _, path := range filesBelow(m.dataset) {
@@ -271,7 +270,7 @@ func (r *reader) images() float64 {
 	return float64(len(r.waits)) * float64(r.Samples) / float64(r.Batches)
 }
 
-// busy is the part of its time in which it did not wait, for all batches but some first ones.
+// busy is the part of its time in which it did not wait, without the first batches.
 func (r *reader) busy(but int) float64 {
 	waited, paused := 0., 0.
 	for _, wait := range r.waits[min(but, len(r.waits)):] {

@@ -18,12 +18,12 @@ import (
 )
 
 // A peer is an alternative to batchfs. It reads the same files and makes the same crops and
-// batches, consumed in a Python process like those of batchfs. The best number of workers
-// is found first.
+// batches, which a Python process consumes like those of batchfs. The best number of workers is
+// found first.
 type peer struct {
 	name    string
 	wanted  float64 // speedup of batchfs over it; none if 0
-	packed  float64 // the same, of batchfs from the second epoch on
+	packed  float64 // the same, for batchfs from the second epoch on
 	script  string
 	args    []string
 	workers []int
@@ -98,8 +98,8 @@ func targetPeers(kind string) func(*bench) {
 	}
 }
 
-// twiceBeside are batchfs without a cache, batchfs that keeps the photos packed, whose first
-// epochs, in which it packs, do not count, and peers.
+// twiceBeside has batchfs without a cache, batchfs that keeps the photos packed, and peers. The
+// first epochs, in which batchfs packs, do not count.
 func twiceBeside(b *bench, flags []string, list []*peer, args ...string) []contender {
 	p := b.photos()
 	batches := max(p.images/peerBatch, 4*runtime.NumCPU())
@@ -122,7 +122,7 @@ func besidePeers(r results, name string, list []*peer) []row {
 	return rows
 }
 
-// sideBySide are batchfs and its peers, each of which consumes this many batches in a turn.
+// sideBySide has batchfs and its peers, each of which consumes this many batches in a turn.
 func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int, args ...string) []contender {
 	sides := []contender{ownSide(b, dataset, flags, 0, batches, args...)}
 	for _, p := range list {
@@ -139,7 +139,7 @@ func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches 
 	return sides
 }
 
-// ownSide is batchfs. Some batches are consumed before the first turn.
+// ownSide is batchfs as a contender. Some batches are consumed before the first turn.
 func ownSide(b *bench, dataset string, flags []string, before, batches int, args ...string) contender {
 	return contender{start: func() turn {
 		m := b.mount(b.batchfs, dataset, flags)
@@ -183,8 +183,8 @@ func (b *bench) bestOf(p *peer, batches int) (best *consumer) {
 }
 
 // remotePeers measures batchfs and other loaders, each used with PyTorch's DataLoader. All read the
-// same images from the store in every epoch; those that want shards find what their own writers
-// made. mountpoint-s3 is not among them; s3torchconnector contains its client.
+// same images from the store in every epoch; loaders of shards read what their own writers made.
+// mountpoint-s3 is not among them, but s3torchconnector contains its client.
 func remotePeers(b *bench) {
 	o := b.indexed("photo")
 	folder := filepath.Join(b.work, "rclone")
@@ -258,7 +258,7 @@ func rclone(b *bench, o *objectStore, dir string) error {
 // mosaicMemory is what mosaicml-streaming leaves behind when it is killed.
 const mosaicMemory = "/dev/shm/[0-9][0-9][0-9][0-9][0-9][0-9]_*"
 
-// removeNew removes the files of a pattern that were not there before.
+// removeNew removes the files that match a pattern and did not exist before.
 func removeNew(pattern string, before []string) (err error) {
 	files, _ := filepath.Glob(pattern)
 	for _, file := range files {

@@ -34,7 +34,7 @@ func (b *bench) photos() *pictures     { return b.need("photo", "", b.images) }
 func (b *bench) cityscapes() *pictures { return b.need("cityscape", "", b.options.cityscapes) }
 func (b *bench) stills() *pictures     { return b.need("photo", "png", min(b.images, 512)) } // photos as PNG
 
-// real are real photos as PNG, nil if there are none.
+// real returns real photos as PNG files, nil if there are none.
 func (b *bench) real() *pictures {
 	if photos, _ := filepath.Glob(filepath.Join(b.realPhotos, "97", "*.jpg")); len(photos) == 0 {
 		return nil
@@ -45,7 +45,8 @@ func (b *bench) real() *pictures {
 // noPhotos is why rows of real photos are skipped.
 const noPhotos = "the packages that have real photos could not be installed"
 
-// need makes pictures and their index, once. They have the format of their kind if that is empty.
+// need makes pictures and their index, once. If format is empty, they have the usual format of
+// their kind.
 func (b *bench) need(kind, format string, images int) *pictures {
 	name := kind + format
 	if p := b.made[name]; p != nil {
@@ -75,7 +76,7 @@ func (b *bench) need(kind, format string, images int) *pictures {
 	return p
 }
 
-// some are the first files, at most n.
+// some returns the first files, at most n.
 func (p *pictures) some(n int) []string { return p.files[:min(n, p.images)] }
 
 // Root is the directory that they are in.
@@ -111,8 +112,8 @@ func write(path string, content []byte) {
 // is its value in the mask.
 const discs = 7
 
-// annotate makes masks of pictures, each with the path of its picture below another folder, and a
-// file of the boxes, as COCO has them, once. It returns the flags of a mount with one of them as
+// annotate makes masks for pictures, each with the path of its picture below another folder, and a
+// file of the boxes in COCO's format, once. It returns the flags of a mount with one of them as
 // targets.
 func annotate(b *bench, p *pictures, targets string) []string {
 	if p.boxes == "" {

@@ -53,8 +53,8 @@ type consumer struct {
 	log   *os.File // its standard error
 }
 
-// consume runs one of the peers' scripts until the work that has begun is over, and waits until it
-// is ready. If it cannot run here, the error is the one it reports.
+// consume runs one of the peers' scripts until the current work is over, and waits until it is
+// ready. If it cannot run here, the error is the one it reports.
 func (s *stage) consume(script string, args ...string) *consumer {
 	c := &consumer{cmd: s.script(script, args...), log: must(os.CreateTemp(s.work, "consumer-"))}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -105,8 +105,8 @@ func lastLine(text []byte) string {
 var pss, shm = figure{"pss", "MiB", 1. / (1 << 20)}, figure{"shm", "MiB", 1. / (1 << 20)}
 
 // turn consumes the given number of batches during training, or more. Many workers finish their
-// batches at about the same time: fewer batches than they make ahead would be a part of a burst, or
-// of the wait for one.
+// batches at about the same time: measuring fewer batches than they make ahead would measure a part
+// of a burst, or of the wait for one.
 func (c *consumer) turn(batches int) figures {
 	batches = max(batches, c.ahead)
 	c.signal(syscall.SIGCONT)
@@ -128,7 +128,7 @@ func (c *consumer) signal(sig syscall.Signal) {
 	}
 }
 
-// stop kills it and all processes it started. Another time has no effect.
+// stop kills it and all processes it started. A second call has no effect.
 func (c *consumer) stop() {
 	if c.cmd.ProcessState == nil {
 		_ = c.cmd.Cancel()

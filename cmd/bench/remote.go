@@ -24,19 +24,19 @@ func remoteFlags(more ...string) []string {
 	return slices.Concat(crops64, []string{"--cache-size", "0"}, more)
 }
 
-// stored are what the photos are in the store: a folder, and a tar.
+// stored are the forms in which the store has the photos: a folder, and a tar.
 var stored = []string{"photo", "photo.tar"}
 
 // Figures of counted, of a turn.
 var requests, size = figure{"requests", "", 1}, figure{"size", "MB", 1e-6}
 
-// delayed is a contender for which the store answers so late.
+// delayed is a contender for which the store answers late, by a given delay.
 func (o *objectStore) delayed(delay time.Duration, c contender) contender {
 	return c.before(func() { o.ask(delay) })
 }
 
-// counted is a contender for which the store answers late in its turns, but not before, and counts
-// what it is asked.
+// counted is a contender for which the store answers late in its turns, but not before, and whose
+// requests to the store are counted.
 func (o *objectStore) counted(delay time.Duration, c contender) contender {
 	start := c.start
 	c.start = func() turn {
@@ -53,8 +53,8 @@ func (o *objectStore) counted(delay time.Duration, c contender) contender {
 }
 
 // remoteEpochs compares epochs from the store with those from the same folder on this machine,
-// whose files are in the page cache, as those of the server are. Where the daemon has processors
-// of its own, the store is as good as on another machine.
+// whose files are in the page cache, as those of the server are. If the daemon has processors of
+// its own, this is as good as a store on another machine.
 func remoteEpochs(b *bench) {
 	o := b.indexed(stored...)
 	all := must(machine.CurrentCPUs())
@@ -66,8 +66,8 @@ func remoteEpochs(b *bench) {
 
 // epochsFrom has the daemon on some processors, and the store and the reader on others.
 func (b *bench) epochsFrom(o *objectStore, on string, daemon, others machine.CPUs) {
-	// As many requests are under way as will be before an epoch is measured: answers that came
-	// while the daemon was paused are used up.
+	// This uses up the answers that came while the daemon was paused, so that the usual number
+	// of requests is under way when an epoch is measured.
 	const ahead = 512 / peerBatch
 	store := o.cmd.Process.Pid
 	side := func(delay time.Duration, m mount) contender {
@@ -76,7 +76,7 @@ func (b *bench) epochsFrom(o *objectStore, on string, daemon, others machine.CPU
 	}
 	sides := []contender{side(0, mount{dataset: b.photos().Root(), flags: remoteFlags("--io", "buffered")})}
 	var whats []string
-	for _, delay := range delays { // a mount each, as it adapts to what it finds
+	for _, delay := range delays { // each has its own mount, because a mount adapts to its storage
 		for _, name := range stored {
 			sides = append(sides, side(delay, mount{dataset: o.url(name), flags: o.flags(remoteFlags()...), process: store}))
 			whats = append(whats, fmt.Sprintf("    %s from S3, %s a request / local folder", name, delay))
@@ -107,11 +107,12 @@ func remoteTier(b *bench) {
 	b.print(disk.noted("%s; %v requests an epoch", disk.note, r.of(requests, 0)), r.ratio(what+"page cache", rate, 0, 2))
 }
 
-// remoteTraffic counts what one epoch asks of the store, and what memory it takes.
+// remoteTraffic counts an epoch's requests to the store, and measures the memory that it takes.
 func remoteTraffic(b *bench) {
 	o := b.indexed(stored...)
 	const limit = 256 // MiB, which only just suffices
-	// Those of the mount before it is read, and those that are the least for what was read.
+	// Requests of the mount before it is read, and the least number of requests for what was
+	// read.
 	ofMount, needed := figure{"of the mount", "", 1}, figure{"needed", "", 1}
 	neededSize := figure{"needed size", "MB", 1e-6}
 	for _, name := range stored {
@@ -142,7 +143,7 @@ func remoteTraffic(b *bench) {
 	}
 }
 
-// remoteFirst measures the first batch after a mount in round trips: what it takes longer where
+// remoteFirst measures the first batch after a mount in round trips: how much longer it takes if
 // each request takes longer. Decoding and starting the daemon take the same time. A folder is
 // listed, 1,000 objects a request, unless its index is said to be up to date.
 func remoteFirst(b *bench) {

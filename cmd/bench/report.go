@@ -14,12 +14,12 @@ type row struct {
 	rule  string // at least, or at most; informational if empty
 	goal  float64
 	note  string
-	quiet bool // it is left out, rather than skipped, if a contender is missing
+	quiet bool // it is left out, not shown as skipped, if a contender is missing
 }
 
 func measured(what, unit string, s series) row { return row{what: what, unit: unit, series: s} }
 
-// ratio is a row of the ratio of two series, which its note has with their unit.
+// ratio is a row of the ratio of two series. Its note has their values and their unit.
 func ratio(what, unit string, over, under series) row {
 	return measured(what, "x", over.over(under)).noted("%v and %v %s", over, under, unit)
 }
@@ -30,13 +30,13 @@ func (r row) in(unit string) row {
 	return r
 }
 
-// noted is a row with a note, which is formatted.
+// noted is a row with a formatted note.
 func (r row) noted(format string, args ...any) row {
 	r.note = fmt.Sprintf(format, args...)
 	return r
 }
 
-// atLeast is a row with a goal, unless that is 0.
+// atLeast is a row with a goal, or without one if that is 0.
 func (r row) atLeast(x float64) row {
 	if x > 0 {
 		r.rule, r.goal = "at least", x

@@ -10,7 +10,7 @@ import (
 type scenario struct {
 	name  string
 	run   func(*bench)
-	asked bool // only on request
+	asked bool // runs only on request
 }
 
 // compares is the scenario of -compare.

@@ -26,9 +26,9 @@ import (
 type traffic struct{ requests, bytes int64 }
 
 // serveStore serves the directories below a directory as buckets until standard input ends. It
-// prints its URL. For each delay on its input, by which it answers each request later from then on,
-// it prints its traffic since the one before. A delay is a timer, and holds back nothing but its
-// own request.
+// prints its URL. Each line of its input is a delay: from then on, it answers every request that
+// much later, and it prints its traffic since the line before. A delay is a timer, and holds back
+// nothing but its own request.
 func serveStore(dir string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,8 +66,8 @@ type objectStore struct {
 	out      *bufio.Reader
 }
 
-// indexed starts the server until the end of the scenario, and makes an index of names in it. What
-// is started afterwards finds its credentials in the environment.
+// indexed starts the server until the end of the scenario, and makes an index of names in it.
+// Programs that are started afterwards find its credentials in the environment.
 func (b *bench) indexed(list ...string) *objectStore {
 	root := filepath.Join(b.work, "store")
 	o := &objectStore{bucket: "bucket", dir: filepath.Join(root, "bucket")}
@@ -103,20 +103,20 @@ func (b *bench) indexed(list ...string) *objectStore {
 // url is where a name in the bucket is, for batchfs.
 func (o *objectStore) url(name string) string { return "s3://" + o.bucket + "/" + name }
 
-// flags are those of a command that reads it.
+// flags are the flags of a command that reads the store.
 func (o *objectStore) flags(more ...string) []string {
 	return append([]string{"--endpoint", o.endpoint}, more...)
 }
 
-// ask makes it answer each request so much later from now on, and returns its traffic since it was
-// asked last.
+// ask makes it answer each request later from now on, by a delay, and returns its traffic since the
+// last call.
 func (o *objectStore) ask(delay time.Duration) (t traffic) {
 	must(fmt.Fprintln(o.in, int64(delay)))
 	must(fmt.Fscanln(o.out, &t.requests, &t.bytes))
 	return t
 }
 
-// idle waits until nothing asks it any more, and returns its traffic until then.
+// idle waits until no more requests come, and returns the traffic until then.
 func (o *objectStore) idle(delay time.Duration) (all traffic) {
 	for more := (traffic{1, 0}); more != (traffic{}); {
 		time.Sleep(5 * longest)
@@ -126,8 +126,8 @@ func (o *objectStore) idle(delay time.Duration) (all traffic) {
 	return all
 }
 
-// fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each of
-// them once, and a tar of them.
+// fillBucket makes a bucket of a dataset's files: links to them, so that the page cache has each
+// file once, and a tar of them.
 func fillBucket(p *pictures, bucket string) error {
 	folder := filepath.Join(bucket, p.kind)
 	for i, file := range p.files {
