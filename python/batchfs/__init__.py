@@ -25,7 +25,7 @@ def __getattr__(name: str) -> str:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:
         said = subprocess.run([_program(), "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    except (OSError, subprocess.CalledProcessError) as e:  # this error is what getattr with a default, hasattr and the like take
+    except (OSError, subprocess.CalledProcessError) as e:  # the error that hasattr, and getattr with a default, catch
         raise AttributeError(f"the version is not known: {e}") from e
     globals()[name] = version = said.split(" version ", 1)[-1].strip()
     return version
@@ -65,7 +65,7 @@ class mount:
         options = [f"--{k.replace('_', '-')}={_value(v, 'x' if k == 'size' else ',')}" for k, v in flags.items() if v is not None]
         self._program, self._dataset = _program(), os.fspath(dataset)
         if _mounts:
-            gc.collect()  # so that a mount that only garbage refers to takes no memory from this one
+            gc.collect()  # so that a mount to which only garbage refers takes no memory from this one
         if path is not None:
             for earlier in [m for m in _mounts if m.path == os.path.abspath(path)]:
                 earlier.close()
@@ -205,14 +205,14 @@ class Batches:
     With style="map", a DataLoader takes it as a map: DataLoader(batches, batch_size=None, sampler=batches.keys, num_workers=2)."""
 
     @property  # type: ignore[misc]
-    def __class__(self) -> typing.Any:  # by its class a DataLoader knows that it is to iterate, rather than to count to len() in epoch 0 for ever
+    def __class__(self) -> typing.Any:  # tells a DataLoader to iterate; else it would count to len() in epoch 0 for ever
         data = sys.modules.get("torch.utils.data")
         return data.IterableDataset if data and self.style == "iterable" else type(self)
 
     def __init__(self, mount: str | os.PathLike[str], shard: int | None = None, transform: typing.Callable[[Batch], typing.Any] | None = None, *,
                  style: str = "iterable", padding: bool = True) -> None:
         self.path, self.transform, self.style, self.padding = os.path.abspath(mount), transform, style, padding
-        self._mount = mount  # it lasts as long as it is used
+        self._mount = mount  # so that it lasts as long as it is used
         try:
             with open(os.path.join(self.path, "dataset.json")) as f:
                 dataset = json.load(f)
@@ -235,7 +235,7 @@ class Batches:
         self._shared: typing.Any = multiprocessing.RawArray("q", _GIVEN + _MOST_WORKERS)
         self._at: tuple[int, int] | None = None  # after the last batch that a loop of this process was given
         self._loops, self._warned = 0, False
-        self._seen: list[dict[str, int]] | None = None  # what stats.json said of shards
+        self._seen: list[dict[str, int]] | None = None  # the shards in the last stats.json
 
     @property
     def keys(self) -> _Keys:
@@ -302,8 +302,8 @@ class Batches:
         return self.transform(batch) if self.transform else batch
 
     def prefetch(self, epoch: int, i: int) -> bool:
-        """Has a batch made, if there is room, and returns at once whether it is made already. Loops need not call it: what comes next
-        in order is made ahead anyway. It is for batches that are read at random, several of which are made at the same time then."""
+        """Begins to make a batch, if there is room, and returns at once whether it is already made. Loops need not call it: the next
+        batches in order are made ahead anyway. It is for batches that are read in random order: several are then made at the same time."""
         name = self._name(*self._place(epoch, i)) + "npy"
         try:
             return os.getxattr(name, "user.batchfs.ready") == b"1"
@@ -312,7 +312,7 @@ class Batches:
             raise
 
     def _place(self, epoch: int, i: int) -> tuple[int, int]:
-        epoch, i = operator.index(epoch), operator.index(i)  # a TypeError of what is no number
+        epoch, i = operator.index(epoch), operator.index(i)  # a TypeError if it is not a number
         if epoch < 0:
             raise IndexError(f"epochs are numbered from 0: there is no epoch {epoch}")
         n = self.count(epoch)
@@ -339,7 +339,7 @@ class Batches:
                 shape = tuple(map(int, os.getxattr(f.fileno(), "user.batchfs.shape").split(b",")))
                 dtype = os.getxattr(f.fileno(), "user.batchfs.dtype").decode()
                 dtype = "V2" if dtype == "bfloat16" else dtype
-                return np.memmap(f, dtype, "c", 4096, shape) if np.prod(shape) else np.empty(shape, dtype)  # nothing cannot be mapped
+                return np.memmap(f, dtype, "c", 4096, shape) if np.prod(shape) else np.empty(shape, dtype)  # an empty array cannot be mapped
         except OSError as e:
             self._check(e)
             try:
@@ -396,18 +396,18 @@ class Batches:
             yield epoch, i
 
     def _complete(self, began: tuple[int, ...]) -> None:
-        if tuple(self._shared[_NEXT]) == began:  # else another loop has, or set_epoch was called
+        if tuple(self._shared[_NEXT]) == began:  # else another loop has completed it, or set_epoch was called
             self._shared[_NEXT] = began[0] + 1, 0
 
     def _begin(self, worker: typing.Any) -> tuple[int, ...]:
-        """Where a loop of a DataLoader's workers begins. The first worker to come decides for all."""
+        """Where a loop of a DataLoader's workers begins. The first worker that arrives decides for all."""
         self._loops += 1
         loop, process = [worker.seed - worker.id, self._loops], (multiprocessing.current_process()._identity or (0,))[-1] - worker.id
         try:
             with open(os.path.join(self.path, "dataset.json")) as f:
-                fcntl.flock(f, fcntl.LOCK_EX)  # which the end of a process releases, unlike a lock in shared memory
+                fcntl.flock(f, fcntl.LOCK_EX)  # unlike a lock in shared memory, it is released when the process ends
                 # After torch.manual_seed the seed may be that of a loop which was given up before all of its workers came. Processes
-                # are numbered one after the other; that other threads start some meanwhile makes less of a difference than a loop.
+                # are numbered one after the other. Other threads may start some meanwhile, but a new loop makes a larger difference.
                 other = loop != self._shared[_LOOP] or abs(process - self._shared[_PROCESS]) >= worker.num_workers
                 if other or self._shared[_GIVEN + worker.id]:
                     self._shared[:] = [*self._shared[_NEXT], *loop, *self._shared[_NEXT], process, *[0] * _MOST_WORKERS]
@@ -462,7 +462,7 @@ class Batches:
 
     def load_state_dict(self, state: typing.Mapping[str, typing.Any]) -> None:
         """Makes the next loop continue there. A mount with another dataset or other settings is refused; with --partition elastic, the world
-        size may be another."""
+        size may differ."""
         missing = [key for key in ("epoch", "batch", "fingerprint") if key not in state]
         if missing:
             raise ValueError(f"the state lacks {', '.join(missing)}: pass what state_dict() returned, or call set_epoch(0) to begin anew")
@@ -480,7 +480,7 @@ def _header(head: bytes) -> tuple[int, str, tuple[int, ...]]:
 
 
 def _used(files: dict[str, typing.Any], form: str, valid: int) -> int:
-    """How much of a form the first slots of a batch have."""
+    """How many elements of a form belong to the first slots of a batch."""
     if form.endswith(".offsets.npy"):
         return valid + 1
     offsets = files.get(("boxes" if form == "keypoints.npy" else form.split(".")[0]) + ".offsets.npy")
@@ -501,7 +501,7 @@ class _Keys:
 
 
 def to_torch(batch: Batch) -> Batch:
-    """The batch as PyTorch tensors in the same memory; bfloat16 as such."""
+    """The batch as PyTorch tensors in the same memory; bfloat16 arrays become bfloat16 tensors."""
     import torch
 
     def tensor(a: typing.Any) -> typing.Any:
