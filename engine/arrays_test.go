@@ -241,6 +241,9 @@ func TestArrayThatChanges(t *testing.T) {
 			if err == nil != (wrong == "") || err != nil && !strings.Contains(err.Error(), wrong) {
 				t.Errorf("%v: %v, and %q is wrong", form, err, wrong)
 			}
+			if d, err := e.Describe(context.Background(), k); err != nil || len(d.Samples) == 0 || d.Samples[0].Status != catalog.StatusOK {
+				t.Errorf("after %v: %+v, %v", form, d.Samples, err)
+			}
 		}
 		for _, form := range []layout.Form{layout.ArrayForm(1), layout.NHWCForm} {
 			read(t, e, k, form)

@@ -228,7 +228,13 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 	e.mu.Lock()
 	form := e.streams.UsualForm(k.Shard)
 	e.mu.Unlock()
-	b, err := e.readers.hold(ctx, Key{Shard: k.Shard, Epoch: k.Epoch, Batch: k.Batch, Part: e.catalog.Options.PartOf(form)}, form)
+	key := Key{Shard: k.Shard, Epoch: k.Epoch, Batch: k.Batch, Part: e.catalog.Options.PartOf(form)}
+	b, err := e.readers.hold(ctx, key, form)
+	if errors.Is(err, ErrMachine) && ctx.Err() == nil && e.catalog.Options.HasArrays(key.Part) {
+		// An array that is gone fails only what shows it: what the images show is known without.
+		key.Part = Images
+		b, err = e.readers.hold(ctx, key, e.catalog.TensorForm())
+	}
 	if err != nil {
 		return catalog.Description{}, err
 	}

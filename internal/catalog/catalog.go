@@ -52,6 +52,12 @@ func (p Part) Array() (i int, ok bool) { return int(p) - int(firstArray), p >= f
 // HasArray reports whether a part has array i, provided that the array exists.
 func (p Part) HasArray(i int) bool { return p == Both || p == WithArrays || p == ArrayPart(i) }
 
+// HasArrays reports whether a part has any array.
+func (o *Options) HasArrays(p Part) bool {
+	_, isArray := p.Array()
+	return isArray || len(o.Arrays) > 0 && p.HasArray(0)
+}
+
 // PartOf is the part that a form shows.
 func (o *Options) PartOf(f layout.Form) Part {
 	i, array := f.Array()
