@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -21,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/convert"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -38,23 +40,70 @@ type file struct {
 	size int64
 }
 
-// makeWorkspace makes the directory for all files of the profiler, under a name that a dataset
-// scan ignores. root is empty if there is no directory of the dataset's files.
-func makeWorkspace(parent, root string) (dir string, err error) {
+// A workspace is the directory for all files of a profiler. It is locked while the profiler lives,
+// so that a later one can tell what a killed one has left behind.
+type workspace struct {
+	dir  string
+	lock *os.File
+}
+
+// workspaceName begins the name of a workspace; a dataset scan ignores it.
+const workspaceName = ".batchfs-profile-"
+
+// makeWorkspace makes a workspace, and removes those of killed profilers beside it. root is empty
+// if there is no directory of the dataset's files.
+func makeWorkspace(parent, root string) (w workspace, err error) {
 	if parent == "" {
 		parent = beside(root)
 	}
 	if parent, err = filepath.Abs(parent); err != nil {
-		return "", err
+		return w, err
 	}
 	if parent, err = filepath.EvalSymlinks(parent); err != nil {
-		return "", err
+		return w, err
 	}
 	if root != "" && resolve.Within(parent, root) {
-		return "", fmt.Errorf("%s %w", parent, convert.ErrInside)
+		return w, fmt.Errorf("%s %w", parent, convert.ErrInside)
 	}
-	return os.MkdirTemp(parent, ".batchfs-profile-")
+	removeAbandoned(parent)
+	for {
+		if w.dir, err = os.MkdirTemp(parent, workspaceName); err != nil {
+			return w, err
+		}
+		if w.lock, err = os.Open(w.dir); err == nil {
+			_ = owned.Lock(w.lock, unix.LOCK_EX) // where nothing can be locked, nothing is taken for abandoned
+			if _, err = os.Lstat(w.dir); err == nil {
+				return w, nil
+			}
+			w.lock.Close()
+		}
+		if !errors.Is(err, fs.ErrNotExist) { // another profiler took it for abandoned
+			return w, errors.Join(err, os.RemoveAll(w.dir))
+		}
+	}
 }
+
+// removeAbandoned removes the workspaces in a directory that no living profiler has locked.
+func removeAbandoned(parent string) {
+	entries, _ := os.ReadDir(parent)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), workspaceName) {
+			continue
+		}
+		dir := filepath.Join(parent, e.Name())
+		lock, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		if owned.Lock(lock, unix.LOCK_EX|unix.LOCK_NB) == nil {
+			_ = os.RemoveAll(dir) // it may be another user's
+		}
+		lock.Close()
+	}
+}
+
+// remove removes the workspace.
+func (w workspace) remove() error { return errors.Join(os.RemoveAll(w.dir), w.lock.Close()) }
 
 // beside returns the dataset's parent directory, which is most likely on the same storage,
 // or else the directory for temporary files.

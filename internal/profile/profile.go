@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"os"
 	"slices"
 
 	"github.com/batchfs/batchfs/dataset"
@@ -63,14 +62,14 @@ func Run(ctx context.Context, ds *dataset.Dataset, o Options) (result Result, er
 	if err != nil {
 		return Result{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
+	defer func() { err = errors.Join(err, work.remove()) }()
 	var stopCopied, stopMeasured func()
 	o.Copied, stopCopied = parallel.Progress(o.Copied)
 	defer stopCopied()
 	o.Measured, stopMeasured = parallel.Progress(o.Measured)
 	defer stopMeasured()
 	return parallel.Promptly(ctx, func() (Result, error) {
-		p := &profiler{ds: ds, o: o, budget: budget, work: work}
+		p := &profiler{ds: ds, o: o, budget: budget, work: work.dir}
 		err := p.prepare(ctx)
 		if err == nil {
 			err = p.measure(ctx)

@@ -310,11 +310,11 @@ func prepared(t *testing.T, ds *dataset.Dataset, o Options) *profiler {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &profiler{ds: ds, o: o.filled(), budget: budget, work: work}
+	p := &profiler{ds: ds, o: o.filled(), budget: budget, work: work.dir}
 	if err := p.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(work) })
+	t.Cleanup(func() { _ = work.remove() })
 	return p
 }
 
@@ -508,18 +508,51 @@ func TestWorkspaceBesideTheDataset(t *testing.T) {
 		{elsewhere, root, elsewhere},
 		{"", "/proc", os.TempDir()}, // on another device than its parent directory
 	} {
-		dir, err := makeWorkspace(c.asked, c.root)
+		w, err := makeWorkspace(c.asked, c.root)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := filepath.Dir(dir); got != c.want {
+		if got := filepath.Dir(w.dir); got != c.want {
 			t.Errorf("asked for %q beside %s: it is in %s", c.asked, c.root, got)
 		}
-		if err := os.Remove(dir); err != nil {
+		if err := w.remove(); err != nil {
 			t.Error(err)
 		}
 	}
 	if _, err := makeWorkspace("", "/"); !errors.Is(err, convert.ErrInside) {
 		t.Errorf("beside everything: %v", err)
+	}
+}
+
+// TestAbandonedWorkspaces: a profiler removes what killed ones have left beside its workspace, and
+// nothing else: not the files of those that live, and not what only looks like a workspace.
+func TestAbandonedWorkspaces(t *testing.T) {
+	parent := t.TempDir()
+	begin := func() workspace {
+		w, err := makeWorkspace(parent, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = w.remove() })
+		if err := os.WriteFile(filepath.Join(w.dir, "copy"), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	}
+	other, link, file := filepath.Join(parent, "photos"), filepath.Join(parent, workspaceName+"link"), filepath.Join(parent, workspaceName+"file")
+	err := errors.Join(os.Mkdir(other, 0o755), os.Symlink(other, link), os.WriteFile(file, nil, 0o644))
+	if err != nil {
+		t.Fatal(err)
+	}
+	killed, lives := begin(), begin()
+	killed.lock.Close() // as the kernel does
+	begin()
+	if _, err := os.Lstat(killed.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed one has left is still there: %v", err)
+	}
+	for _, path := range []string{filepath.Join(lives.dir, "copy"), other, link, file} {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
 	}
 }
