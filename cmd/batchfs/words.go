@@ -137,6 +137,7 @@ var remedies = []advice{
 	{decode.ErrMemory, kernelRefuses},
 	{unix.ENOMEM, kernelRefuses},
 	{unix.ENOSPC, kernelRefuses}, // of the tmpfs that batches are in
+	{unix.EFBIG, "raise the limit on the size of files (ulimit -f, or LimitFSIZE of the service)"}, // also of batches
 	{engine.ErrNoRoomOnGPU, "raise --device-memory-limit, hold fewer .cuda files open, or make batches smaller"},
 	{gpu.ErrMemory, "raise --device-memory-limit, or leave more of the GPU's memory free (nvidia-smi)"},
 	{gpu.ErrLost, "see dmesg and nvidia-smi; mount again to use the GPU. All that does without it is served"},

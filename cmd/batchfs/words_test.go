@@ -91,6 +91,7 @@ func TestRemedies(t *testing.T) {
 		{wrap(engine.ErrTooBig), "make batches smaller: --batch-size"},
 		{wrap(engine.ErrMachine, unix.EMFILE), "raise the limit on open files"},
 		{wrap(engine.ErrMachine, unix.ENFILE), "raise the system's limit on open files"},
+		{wrap(engine.ErrMachine, unix.EFBIG), "raise the limit on the size of files"},
 		{wrap(engine.ErrMachine, unix.ESTALE), "check the dataset's storage"},
 		{wrap(engine.ErrNoMemory, decode.ErrMemory), "the kernel refuses memory"},
 		{wrap(engine.ErrNoMemory, unix.ENOMEM), "the kernel refuses memory"},
