@@ -212,7 +212,7 @@ func convertError(out string, plan convert.Plan, err error) error {
 		}
 		return hint(err, "make room, or choose a smaller %s: %s", smaller, room)
 	}
-	return advise(err,
+	err = advise(err,
 		advice{convert.ErrNotEmpty, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
 		advice{convert.ErrInside, "choose a new directory elsewhere: batchfs convert DATASET OUT"},
 		advice{convert.ErrSpace, "make room, and the same command continues: " + room},
@@ -225,6 +225,10 @@ func convertError(out string, plan convert.Plan, err error) error {
 		advice{convert.ErrMountpoint, "choose a directory in it: batchfs convert DATASET " + shellWord(filepath.Join(out, "mixed"))},
 		advice{convert.ErrForeign, "see what it is, or choose another directory: ls -la " + partial},
 		advice{fs.ErrPermission, "choose a directory that you may write to: ls -ld " + shellWord(filepath.Dir(filepath.Clean(out)))})
+	if hintOf(err) == "" && plan.Out != "" { // it had begun
+		return hint(err, "once that is mended, the same command continues; to give up: rm -r %s", partial)
+	}
+	return err
 }
 
 // convertResult is the output of convert.

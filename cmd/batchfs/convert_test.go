@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/internal/convert"
 )
 
@@ -54,6 +56,8 @@ func TestConvertErrors(t *testing.T) {
 		{small, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --raw-ratio or --raw-size: df -h /data"},
 		{packed, convert.ErrSpace, "not enough space: 3.0 GiB are needed, 1.0 GiB are free", "make room, or choose a smaller --packed-ratio: df -h /data"},
 		{large, convert.ErrSpace, "not enough space", "make room, and the same command continues: df -h /data"},
+		{large, unix.EFBIG, "file too large", "once that is mended, the same command continues; to give up: rm -r 'my out.partial'"},
+		{convert.Plan{}, unix.EFBIG, "file too large", ""},
 		{large, convert.ErrSettings, "was begun with other settings", "to continue, give the same flags; to start again: rm -r 'my out.partial'"},
 		{large, convert.ErrSource, "the dataset changed", "to start again: rm -r 'my out.partial'"},
 		{large, convert.ErrNotEmpty, "directory is not empty", "choose a new directory elsewhere: batchfs convert DATASET OUT"},
