@@ -40,8 +40,9 @@ var (
 )
 
 // PrepareMountpoint makes sure that a path can be mounted on: it has to be an empty directory. It
-// removes the mounts of daemons that died there, and says how many. The error names the path and
-// wraps one of the errors above or fs.ErrNotExist, or is that of CheckApart.
+// removes the mounts of daemons that died there, and says how many. A user without privileges has
+// to be allowed to write to it. The error names the path and wraps one of the errors above or
+// fs.ErrNotExist, fs.ErrPermission or EROFS, or is that of CheckApart.
 func PrepareMountpoint(mountpoint, dataset string) (removed int, err error) {
 	_, err = emptyDirectory(mountpoint)
 	for errors.Is(err, ErrDead) {
@@ -102,6 +103,8 @@ func emptyDirectory(mountpoint string) (path string, err error) {
 		err = errNotDirectory
 	case len(entries) > 0:
 		err = errNotEmpty
+	case !privileged(): // fusermount3 would refuse it, too, but only once the dataset has been opened
+		err = unix.Access(path, unix.W_OK)
 	}
 	if err != nil {
 		return "", mountpointError(mountpoint, err)

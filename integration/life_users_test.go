@@ -92,6 +92,17 @@ func isKeptOut(t *testing.T, user uint32, file string, command ...string) {
 	}
 }
 
+// TestMountpointOfOthers: whoever may not write to a mountpoint is told so before the dataset is
+// looked at.
+func TestMountpointOfOthers(t *testing.T) {
+	root(t)
+	dir := scratch(t)
+	_, err := output(as(ordinaryID, suite.binary, "mount", dir+"-missing", dir))
+	if want := "mountpoint " + dir + ": permission denied\nbatchfs: hint: choose a directory that you may write to"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
 // TestOrdinaryUsersMount: an ordinary user's mount is accessible to that user alone; even
 // root is kept out.
 func TestOrdinaryUsersMount(t *testing.T) {

@@ -97,6 +97,7 @@ func mountpointError(path string, err error) error {
 		advice{fusefs.ErrDead, "batchfs umount --lazy " + word},
 		advice{fusefs.ErrHangs, "batchfs umount --lazy " + word},
 		advice{fs.ErrPermission, "choose a directory that you may write to"},
+		advice{unix.EROFS, "choose a directory that you may write to"},
 		advice{err, "choose an empty directory, such as a new one: mkdir -p " + shellWord(filepath.Clean(path)+".mnt")})
 }
 
