@@ -3,6 +3,7 @@ package fusefs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,7 +22,7 @@ import (
 func TryMount(ctx context.Context, memoryLimit int64) (readPath, reason string, err error) {
 	dir, err := os.MkdirTemp("", "batchfs-doctor-")
 	if err != nil {
-		return "", "", err
+		return "", "", fmt.Errorf("the directory for temporary files (TMPDIR): %w", err)
 	}
 	data, mnt := filepath.Join(dir, "data"), filepath.Join(dir, "mnt")
 	// Remove them one by one, so that nothing is deleted through a mount that did not end.

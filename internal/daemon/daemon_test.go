@@ -78,6 +78,10 @@ func TestMount(t *testing.T) {
 	if m, err := NewMount(t.Context(), parent, "sh", "dataset"); err == nil || m != nil || !strings.Contains(err.Error(), ": sh: ") {
 		t.Errorf("a program without the command: %v", err)
 	}
+	t.Setenv("TMPDIR", filepath.Join(parent, "missing"))
+	if m, err := NewMount(t.Context(), "", os.Args[0], "dataset"); m != nil || err == nil || !strings.Contains(err.Error(), "TMPDIR") {
+		t.Errorf("no directory for temporary files: %v", err)
+	}
 	if left, err := os.ReadDir(parent); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
 	}

@@ -31,6 +31,9 @@ const patience = 10 * time.Minute
 // is told to end. If the daemon ends early, the error is an *exec.ExitError with its messages.
 func NewMount(ctx context.Context, parent, program string, args ...string) (*Mount, error) {
 	dir, err := os.MkdirTemp(parent, "batchfs-bench-")
+	if err != nil && parent == "" {
+		err = fmt.Errorf("the directory for temporary files (TMPDIR): %w", err)
+	}
 	if err != nil {
 		return nil, err
 	}
