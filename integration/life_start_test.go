@@ -129,6 +129,16 @@ func TestDaemonOption(t *testing.T) {
 		executeAs(t, cmd).done(t)
 		d.gone(t)
 	})
+	t.Run("waited for by nobody", func(t *testing.T) { // by a command that was killed meanwhile
+		dir := mountpoint(t)
+		cmd := thisUser().daemon([]string{suite.binary, "mount", "--child", "--batch-size=4", dataset, dir})
+		cmd.Env = append(cmd.Env, "NOTIFY_SOCKET=@batchfs-nobody-"+filepath.Base(filepath.Dir(dir)))
+		o := executeAs(t, cmd)
+		left, err := os.ReadDir(dir)
+		if o.status != 1 || err != nil || len(left) > 0 {
+			t.Errorf("status %d; its mountpoint holds %v, %v", o.status, left, err)
+		}
+	})
 	t.Run("fails", func(t *testing.T) {
 		full := scratch(t)
 		writeFile(t, filepath.Join(full, "file"), nil)

@@ -85,15 +85,16 @@ func detach(log *mountLog) error {
 }
 
 // notify tells the state of the mount to systemd, or to the process that waits in spawn, if one of
-// them asked for that. It is no error if nothing listens: the mount does not depend on it.
-func (e environment) notify(state string) {
+// them asked for that. It reports whether somebody listens, or nobody asked.
+func (e environment) notify(state string) (heard bool) {
 	if e.notifySocket == "" {
-		return
+		return true
 	}
 	conn, err := net.Dial("unixgram", e.notifySocket)
 	if err != nil {
-		return
+		return false
 	}
 	defer conn.Close()
-	_, _ = conn.Write([]byte(state))
+	_, err = conn.Write([]byte(state))
+	return err == nil
 }

@@ -280,8 +280,10 @@ func (r *mountRequest) announce(m *fusefs.Session) error {
 			return err
 		}
 	}
-	r.env.notify("READY=1")
-	return nil
+	if heard := r.env.notify("READY=1"); !heard && r.child {
+		return errors.New("the command that waited for the mount was killed")
+	}
+	return nil // a mount does not depend on systemd
 }
 
 func (r *mountRequest) welcome(readPath string) {

@@ -397,14 +397,17 @@ func TestNotify(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	environment{notifySocket: socket}.notify("READY=1")
+	if !(environment{notifySocket: socket}).notify("READY=1") {
+		t.Error("systemd listens in vain")
+	}
 	heard := make([]byte, 64)
 	n, err := conn.Read(heard)
 	if err != nil || string(heard[:n]) != "READY=1" {
 		t.Errorf("systemd hears %q, %v", heard[:n], err)
 	}
-	environment{}.notify("READY=1")
-	environment{notifySocket: "/nowhere"}.notify("READY=1")
+	if !(environment{}).notify("READY=1") || (environment{notifySocket: "/nowhere"}).notify("READY=1") {
+		t.Error("who asked and does not listen is not told from who did not ask")
+	}
 }
 
 // TestDaemonThatFails: the parent passes on the child's message and exit status.
