@@ -60,7 +60,7 @@ func newFilesystem(src source, o Options, path string) (*filesystem, error) {
 		ext := o.ListNames.Ext(f)
 		form, known := has.Names().Parse(ext)
 		if !known || !has.Has(form) {
-			return nil, &option.Error{Field: "list of forms", Rule: "without targets that the mount does not have", Value: ext}
+			return nil, &option.Error{Field: "list", Rule: "of forms that the mount has", Value: ext}
 		}
 		o.List[i] = form
 	}

@@ -93,6 +93,7 @@ func TestRefusedPlaces(t *testing.T) {
 			t.Errorf("%s: no hint", o.words)
 		}
 	}
+	execute(t, "mount", dataset, dir, "--list", "masks.npy").wrong(t, "--list must be of forms that the mount has, but is \"masks.npy\"", "--targets")
 	unmounted(t, filepath.Dir(dir))
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/option"
 )
 
 func umountCommand(c *console) *cli.Command {
@@ -105,6 +106,9 @@ func mountpointError(path string, err error) error {
 func mountError(readPath string, err error) error {
 	if readPath == "passthrough" && errors.Is(err, unix.EPERM) {
 		return hint(err, "passthrough needs CAP_SYS_ADMIN: mount as root, with --allow-other for other users, or leave out --read-path passthrough")
+	}
+	if _, ok := errors.AsType[*option.Error](err); ok {
+		return hint(err, "add what it is made of to --targets, or leave it out of --list")
 	}
 	return advise(err,
 		advice{fusefs.ErrAllowOther, "echo user_allow_other | sudo tee -a /etc/fuse.conf"},
