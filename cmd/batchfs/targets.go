@@ -133,8 +133,15 @@ func annotationError(command, path string, err error) error {
 		return hint(err, "batchfs %s %s ...", command, shellWord(filepath.Join(path, several.Images[0])))
 	}
 	if lacks, ok := errors.AsType[*annotation.KindError](err); ok {
+		var words []string
 		if has := lacks.Has.Names(); has != nil {
-			return hint(err, "--targets %s", strings.Join(has, ","))
+			words = append(words, "--targets "+strings.Join(has, ","))
+		}
+		if lacks.Layout == "a manifest" {
+			words = append(words, "columns of a manifest are called mask, boxes (or objects), keypoints; those of arrays have paths that end in .npy")
+		}
+		if words != nil {
+			return hint(err, "%s", strings.Join(words, "; "))
 		}
 	}
 	return advise(err,
@@ -197,6 +204,9 @@ func annotated(a *annotation.Dataset) string {
 	}
 	if found.Strays > 0 {
 		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))
+	}
+	if n, why := a.UnreadableMasks(); n > 0 {
+		text += fmt.Sprintf("; %s unreadable (%s)", count(n, "mask"), shown(why))
 	}
 	if ids := slices.Sorted(maps.Keys(a.Condemned)); len(ids) > 0 {
 		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), shown(a.Condemned[ids[0]]))

@@ -226,6 +226,18 @@ func (d *Dataset) Close() (err error) {
 	return err
 }
 
+// UnreadableMasks is how many files of masks were found to be bad when they were indexed, and why
+// the first one is.
+func (d *Dataset) UnreadableMasks() (n int, why string) {
+	for i := 0; d.masks != nil && i < d.masks.Len(); i++ {
+		if problem := d.masks.Problem(i); problem != "" {
+			n++
+			why = cmp.Or(why, d.masks.Path(i)+": "+problem)
+		}
+	}
+	return n, why
+}
+
 // name is the name of an image in the annotations.
 func (d *Dataset) name(i int) string { return d.nameOf(d.Images.Path(i)) }
 
