@@ -37,7 +37,7 @@ func genCommand(c *console) *cli.Command {
 			case o.Targets && o.Kind != gen.Cityscape && o.Kind != gen.Coco:
 				return usage("--targets needs --kind cityscape")
 			case o.Annotated() && o.Classes > 0:
-				return usage("--classes is for images without --targets: these have splits instead")
+				return usage("--classes is not for --targets, which --kind coco always has: these images have splits instead")
 			case o.Classes > o.Images:
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}

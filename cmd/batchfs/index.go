@@ -42,6 +42,10 @@ func indexCommand(c *console) *cli.Command {
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			remoteWorkers(f, f.args[0], &o.Workers)
+			dir := filepath.Dir(parquet)
+			if _, err := os.Stat(dir); err != nil { // later, all of the dataset would have been read
+				return hint(fmt.Errorf("--parquet %s: %w", shown(parquet), err), "mkdir -p %s", shellWord(dir))
+			}
 			return checkIndexFlags(&o, rule, find.Kinds != (annotation.Kinds{}))
 		})
 		return c.withDataset(f, &o, &find, func(ctx context.Context, a *annotation.Dataset) (_ printable, err error) {
