@@ -85,10 +85,20 @@ func (c Budget) CacheLimit() int64 {
 }
 
 // InFlight is how many samples may enter the cache before the samples they replace have left it.
-// Each of several batches in the making may keep one sample more than it releases, and samples that
-// are loaded at once may overtake one another.
+//
+// Each thread may be interrupted while a sample leaves. And each of several batches in the making
+// may keep one sample more than it releases. If shards are read in lock step, that makes no more
+// than mostUneven in all. But some shards may be ahead of others, by as many batches as are made
+// ahead, or by an epoch: these keep as many more as by chance, with spreads standard deviations.
 func (o *Options) InFlight() int {
-	return max(o.BatchWorkers*o.LocalShards(), o.drawers()) + o.drawers()
+	const mostUneven, spreads, variance = 3, 3, 0.5
+	uneven := mostUneven
+	if n := o.LocalShards(); n > 1 {
+		ahead := min(int64(o.PrefetchDepth)+1, o.Samples/int64(o.Shards)/int64(o.BatchSize)+1)
+		batches := float64(saturating(ahead, n))
+		uneven = max(uneven, int(math.Ceil(spreads*math.Sqrt(variance*batches))))
+	}
+	return min(uneven, max(o.BatchWorkers*o.LocalShards(), o.drawers())) + o.drawers()
 }
 
 // encodedSize is the size of a sample's file, or a guess if only its header is known. The
