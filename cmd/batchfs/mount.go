@@ -166,7 +166,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		closeDevice(&r.engine)
 		return nil
 	})
-	engine.LimitHeap(ds, r.engine.MemoryLimit)
+	machine.LimitHeap(ds.MemoryBytes(), r.engine.MemoryLimit, ds.Remote)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
 		return end(unfit(r.dataset, err))
@@ -208,9 +208,9 @@ func (r *mountRequest) mount(ctx context.Context) error {
 // that the user set.
 func (r *mountRequest) prepareThreads(remote bool) {
 	if os.Getenv("GOMAXPROCS") == "" {
-		runtime.GOMAXPROCS(r.engine.Processors(remote))
+		runtime.GOMAXPROCS(machine.GoProcessors(r.engine.CPUs, r.engine.Workers, remote))
 	}
-	if err := engine.FinishSlices(); err != nil {
+	if err := machine.FinishSlices(); err != nil {
 		r.log.Debug("answers of the storage interrupt the decoders", "reason", err)
 	}
 }

@@ -41,4 +41,8 @@
 //
 // A [Watch] checks the bounds twice a second. Regardless of its limit, a mount keeps to what it
 // uses plus its part of what is left beyond a small reserve.
+//
+// # The process
+//
+// [LimitHeap], [GoProcessors] and [FinishSlices] set up a process that runs an engine.
 package machine

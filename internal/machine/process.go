@@ -1,4 +1,4 @@
-package engine
+package machine
 
 import (
 	"errors"
@@ -9,23 +9,21 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/batchfs/batchfs/dataset"
 )
 
-// This file has the settings of a process that does little else than run an engine. Nothing here is
-// done by New, since an engine is also a part of other programs.
+// This file has the settings of a process that does little else than run an engine. An engine does
+// none of this by itself, since it is also a part of other programs.
 
-// LimitHeap bounds the garbage on the Go heap of a process that runs an engine. Batches do not live
-// there, but the index does. If Go collected only at twice the heap's size, the index would count
-// double.
-func LimitHeap(ds *dataset.Dataset, limit int64) {
+// LimitHeap bounds the garbage on the Go heap of a process that runs an engine under a memory
+// limit. Batches do not live there, but the index does, which takes so many bytes. If Go collected
+// only at twice the heap's size, the index would count double. remote: the dataset is in a store.
+func LimitHeap(index, limit int64, remote bool) {
 	// This is for requests, scratch memory of Go's own decoders, and documents. Below least, the
 	// collector would run all the time. Each request to a store leaves garbage, which would fill
 	// all of most.
 	const least, most = 24 << 20, 96 << 20
-	index, rest := ds.MemoryBytes(), min(max(limit/4, least), most)
-	if ds.Remote {
+	rest := min(max(limit/4, least), most)
+	if remote {
 		rest = least
 		// There is little else on the heap. On one CPU, 2,170 images a second were read instead of
 		// 2,070.
@@ -35,19 +33,20 @@ func LimitHeap(ds *dataset.Dataset, limit int64) {
 	debug.FreeOSMemory() // garbage from reading the index
 }
 
-// Processors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS: more than
-// there are CPUs. A goroutine in C (as drawers nearly always are) or in a system call (as readers
-// of requests are) counts as running until Go's monitor looks, up to 10 ms later. Without spare
-// processors, a complete batch waited for that: an open took 50 ms instead of 37 with 2 CPUs.
+// GoProcessors is how many goroutines Go's scheduler should run at a time, as GOMAXPROCS, for an
+// engine that decodes with so many workers: more than there are CPUs. A goroutine in C (as drawers
+// nearly always are) or in a system call (as readers of requests are) counts as running until Go's
+// monitor looks, up to 10 ms later. Without spare processors, a complete batch waited for that: an
+// open took 50 ms instead of 37 with 2 CPUs.
 //
 // Workers that wait for a store do so in Go, and only as many as there are CPUs decode, so fewer
 // processors are enough there. On one CPU, three processors make as many images a second as two;
 // with one processor, it is 2 % fewer if answers come within 20 ms.
-func (o *Options) Processors(remote bool) int {
+func GoProcessors(cpus, workers int, remote bool) int {
 	if remote {
-		return o.CPUs + (o.CPUs+1)/2
+		return cpus + (cpus+1)/2
 	}
-	return 2*o.CPUs + min(o.Workers, o.CPUs)
+	return 2*cpus + min(workers, cpus)
 }
 
 // FinishSlices gives all threads of this process, and those that they start, the policy
