@@ -69,9 +69,9 @@ type asked struct {
 type content struct {
 	slots   []shard.Slot
 	valid   int
-	items   int     // slots to decode; the slots after them repeat the last one
-	parts   []Part  // what is made of each sample
-	order   []int32 // the items, in the order in which they are handed out; see item
+	items   int            // slots to decode; the slots after them repeat the last one
+	parts   []catalog.Part // what is made of each sample
+	order   []int32        // the items, in the order in which they are handed out; see item
 	spec    layout.Spec
 	size    int64            // size of its file; not set for a copy
 	images  layout.Spec      // the shape of its images, which samples have to fit, even if the batch shows no images
@@ -219,7 +219,7 @@ func (b *batch) place(file []byte) {
 	case b.key.Part.HasMasks():
 		b.masks = part(start, b.spec.Bytes())
 	}
-	if b.key.Part == Both && b.spec.Targets.HasMasks {
+	if b.key.Part == catalog.Both && b.spec.Targets.HasMasks {
 		b.masks = part(layout.InSafeTensors(layout.MasksNPY, b.spec))
 	}
 	for i := range b.arrays {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/layout"
@@ -110,12 +111,12 @@ func (d *drawer) draw(hands []*load) {
 			if l.part == l.item.b.key.Part.First() {
 				l.record()
 			}
-		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == Images:
+		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == catalog.Images:
 			l.sample.drawn = partError{err, l.item.of().Epoch}
 		}
 		l.item.endWriting()
 	}
-	if drawn > 0 && able[0].part == Images {
+	if drawn > 0 && able[0].part == catalog.Images {
 		all.device.share.processorTook(began, drawn)
 		all.kept.rates.drew(able, time.Since(began))
 	}
@@ -212,8 +213,8 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
-		if l.part != Images { // such a load is never one of a pair
-			if l.part == Masks {
+		if l.part != catalog.Images { // such a load is never one of a pair
+			if l.part == catalog.Masks {
 				l.sample.drawn = d.drawMask(l)
 			} else {
 				l.sample.drawn = d.drawArray(l)
@@ -259,7 +260,7 @@ func (d *drawer) plan(i int, l *load) (err error) {
 // that the ledger refuses it. i says whether the sample is the first or second of a pair.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
-	if l.part == Masks {
+	if l.part == catalog.Masks {
 		n = decode.ValueNeeds(l.sample.head, d.decoders[i].ScratchBytes())
 	}
 	if m := l.sample.job.Memory; m > 0 {

@@ -99,7 +99,7 @@ func (w *gpuWorker) portion(b *batch) int {
 	all := w.batches
 	switch {
 	case all.device.share.isOn() && all.flow.hung.count.Load() == 0:
-		images := slices.IndexFunc(b.todo, func(n int32) bool { return b.partOf(n) != Images })
+		images := slices.IndexFunc(b.todo, func(n int32) bool { return b.partOf(n) != catalog.Images })
 		if images < 0 {
 			images = len(b.todo)
 		}
@@ -168,7 +168,7 @@ func (w *gpuWorker) leave(l *load, err error) {
 func (w *gpuWorker) takes(l *load) bool {
 	head := &l.sample.head
 	switch {
-	case l.part != Images:
+	case l.part != catalog.Images:
 		return false
 	case w.batches.opts.NVJPEG != "":
 		return l.isForNVJPEG()

@@ -18,17 +18,17 @@ type item struct {
 	slot    int
 }
 
-func (b *batch) partOf(n int32) Part { return b.parts[int(n)/b.items] }
+func (b *batch) partOf(n int32) catalog.Part { return b.parts[int(n)/b.items] }
 
 // partsOf returns the parts that are made of each sample of a batch; the batch shows the first.
-func (c Budget) partsOf(p Part) []Part {
-	o, list := &c.Catalog.Options, []Part{p.First()}
+func (c Budget) partsOf(p catalog.Part) []catalog.Part {
+	o, list := &c.Catalog.Options, []catalog.Part{p.First()}
 	either := o.OnError != Fail
 	if !p.HasImages() && either {
-		list = append(list, Images)
+		list = append(list, catalog.Images)
 	}
-	if o.Masks != nil && p != Masks && (p.HasMasks() || either) {
-		list = append(list, Masks)
+	if o.Masks != nil && p != catalog.Masks && (p.HasMasks() || either) {
+		list = append(list, catalog.Masks)
 	}
 	for i := range o.Arrays {
 		if p.HasImages() && p.HasArray(i) {
@@ -49,13 +49,13 @@ func (b *batch) inParts(order []int32) (all []int32) {
 }
 
 // shows reports whether the batch shows a part of its samples.
-func (it item) shows(p Part) bool {
+func (it item) shows(p catalog.Part) bool {
 	of := it.b.key.Part
-	return p == of || of == Both || of == catalog.WithArrays
+	return p == of || of == catalog.Both || of == catalog.WithArrays
 }
 
 // isProven reports whether a part of a sample that the batch does not show is known to be good.
-func (it item) isProven(p Part, id int64) bool {
+func (it item) isProven(p catalog.Part, id int64) bool {
 	if it.shows(p) || !it.batches.bad.proven.has(p, id, it.of().Epoch) {
 		return false
 	}

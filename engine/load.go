@@ -7,6 +7,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/pinned"
@@ -28,9 +29,9 @@ type load struct {
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
 
-	again  bool // the sample was read before, and given up
-	part   Part // the part of the sample that it carries: the item's, except while another sample stands in
-	joined bool // the outcome of its item is noted; see join
+	again  bool         // the sample was read before, and given up
+	part   catalog.Part // the part of the sample that it carries: the item's, except while another sample stands in
+	joined bool         // the outcome of its item is noted; see join
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs

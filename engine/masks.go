@@ -49,7 +49,7 @@ func newBadParts(c Budget, l *ledger) *badParts {
 	if (c.Catalog.Options.Masks != nil || p.arrays != nil) && c.Catalog.Options.OnError != Fail {
 		n := c.Dataset.Len()
 		l.force(useIndex, 8*int64(n))
-		p.proven.in = [2][]uint32{Images: make([]uint32, n), Masks: make([]uint32, n)}
+		p.proven.in = [2][]uint32{catalog.Images: make([]uint32, n), catalog.Masks: make([]uint32, n)}
 		p.proven.every = c.Catalog.Options.Transform.Mode != resample.RandomResizedCrop
 	}
 	return p
@@ -64,12 +64,12 @@ func (p *badParts) maskRow(id int64) int64 {
 }
 
 // fetchingOf combines a part and a sample's number, which is below 1<<32, into one number.
-func fetchingOf(part Part, id int64) int64 { return int64(part)<<32 | id }
+func fetchingOf(part catalog.Part, id int64) int64 { return int64(part)<<32 | id }
 
 // of splits a number made by fetchingOf into the list of bad samples that is concerned, and the
 // number there.
 func (p *badParts) of(fetching int64) (*badSamples, int64) {
-	return p.where(Part(fetching>>32), fetching&(1<<32-1))
+	return p.where(catalog.Part(fetching>>32), fetching&(1<<32-1))
 }
 
 func (p *badParts) pathOf(fetching int64) string {
@@ -89,7 +89,7 @@ func (p *badParts) knownOf(s shard.Slot) string {
 }
 
 // checkIn is badSamples.check for all that makes a sample bad in a batch.
-func (p *badParts) checkIn(part Part, id int64) (err error) {
+func (p *badParts) checkIn(part catalog.Part, id int64) (err error) {
 	either := p.catalog.Options.OnError != Fail
 	if part.HasImages() || either {
 		err = p.check(id)
@@ -147,18 +147,18 @@ type proven struct {
 
 const inAny = 1<<32 - 1
 
-func (p *proven) note(part Part, id int64, epoch int) {
+func (p *proven) note(part catalog.Part, id int64, epoch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if int(part) >= len(p.in) || p.in[part] == nil {
 		return
 	}
-	if p.in[part][id] = uint32(epoch + 1); part == Masks || p.every {
+	if p.in[part][id] = uint32(epoch + 1); part == catalog.Masks || p.every {
 		p.in[part][id] = inAny
 	}
 }
 
-func (p *proven) has(part Part, id int64, epoch int) bool {
+func (p *proven) has(part catalog.Part, id int64, epoch int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in := p.in[part][id]
@@ -166,11 +166,11 @@ func (p *proven) has(part Part, id int64, epoch int) bool {
 }
 
 // where returns the list that has a part of a sample if it is bad, and its number there.
-func (p *badParts) where(part Part, id int64) (*badSamples, int64) {
+func (p *badParts) where(part catalog.Part, id int64) (*badSamples, int64) {
 	if i, array := part.Array(); array {
 		return p.arrays[i], int64(p.catalog.Options.Arrays[i].Rows[id])
 	}
-	if row := p.maskRow(id); part == Masks && row >= 0 {
+	if row := p.maskRow(id); part == catalog.Masks && row >= 0 {
 		return p.masks, row
 	}
 	return p.badSamples, id
@@ -218,7 +218,7 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 		return height, width, c.Dataset.Orientation(int(id)), nil
 	}
 	part := l.part
-	l.part = Images
+	l.part = catalog.Images
 	err = l.fetch(id, st, true)
 	l.part = part
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
@@ -281,12 +281,12 @@ func (d *drawer) drawMask(l *load) error {
 }
 
 // readsImages reports whether a batch reads images.
-func (c Budget) readsImages(part Part) bool {
+func (c Budget) readsImages(part catalog.Part) bool {
 	return part.HasImages() || c.Catalog.Options.OnError != Fail
 }
 
 // maskSize is the size of the file of a sample's mask; 0: the batch reads no masks.
-func (c Budget) maskSize(id int64, part Part) int64 {
+func (c Budget) maskSize(id int64, part catalog.Part) int64 {
 	o := c.Catalog.Options.Masks
 	if o == nil || o.Rows[id] < 0 || !part.HasMasks() && c.Catalog.Options.OnError == Fail {
 		return 0

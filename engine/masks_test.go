@@ -532,11 +532,11 @@ func TestMasksAreReadAhead(t *testing.T) {
 		read(t, e, Key{Batch: i}, layout.NHWCForm)
 		read(t, e, Key{Batch: i}, layout.MasksNPY)
 	}
-	for _, part := range []Part{Images, Masks} {
+	for _, part := range []catalog.Part{catalog.Images, catalog.Masks} {
 		eventually(t, "batches are made ahead", func() bool {
 			return e.locked(func() bool {
 				b := e.table[Key{Batch: 3, Part: part}]
-				return b != nil && b.state == ready && (b.form == layout.MasksNPY) == (part == Masks)
+				return b != nil && b.state == ready && (b.form == layout.MasksNPY) == (part == catalog.Masks)
 			})
 		})
 	}

@@ -6,14 +6,6 @@ import "github.com/batchfs/batchfs/internal/catalog"
 type (
 	Catalog = catalog.Catalog
 	Key     = catalog.Key
-	Part    = catalog.Part
-)
-
-// The parts that a batch is made of.
-const (
-	Images = catalog.Images
-	Masks  = catalog.Masks
-	Both   = catalog.Both
 )
 
 // What to do about a sample that cannot be read.

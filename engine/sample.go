@@ -193,7 +193,7 @@ func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
 	part := l.part
 	if p.unseen {
-		part = Images
+		part = catalog.Images
 	}
 	bad, id := all.bad.where(part, p.id)
 	if err == errProven {
@@ -235,9 +235,9 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	switch {
 	case !whole && l.item.isProven(l.part, id):
 		return errProven
-	case l.part == Masks:
+	case l.part == catalog.Masks:
 		return beside{l}.fetchMask(id, st)
-	case l.part != Images:
+	case l.part != catalog.Images:
 		return beside{l}.fetchArray(id, st)
 	}
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
@@ -275,10 +275,10 @@ func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 func (l *load) plan() error {
 	all, p := l.batches, &l.sample
 	switch l.part {
-	case Masks:
+	case catalog.Masks:
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
 		p.needs = decode.ValueNeeds(p.head, 0)
-	case Images:
+	case catalog.Images:
 		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.part) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)
 	}

@@ -3,6 +3,8 @@ package engine
 import (
 	"slices"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/catalog"
 )
 
 // schedule decides which batch is made next. The lock of the batches guards it.
@@ -135,7 +137,9 @@ func (s *schedule) nextForGPU() *batch {
 }
 
 // nextIsForGPU reports whether a GPU may make the item that a batch hands out next.
-func (b *batch) nextIsForGPU() bool { return b.key.Part == Images && b.partOf(b.todo[0]) == Images }
+func (b *batch) nextIsForGPU() bool {
+	return b.key.Part == catalog.Images && b.partOf(b.todo[0]) == catalog.Images
+}
 
 // hasSlots reports whether a batch has slots to hand out. It has none while one of its reads hangs
 // or waits for memory, because it could not be completed anyway.
