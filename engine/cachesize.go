@@ -87,11 +87,12 @@ func (c Budget) CacheLimit() int64 {
 // InFlight is how many samples may enter the cache before the samples they replace have left it.
 //
 // Each thread may be interrupted while a sample leaves. And each of several batches in the making
-// may keep one sample more than it releases. If shards are read in lock step, that makes no more
-// than mostUneven in all. But some shards may be ahead of others, by as many batches as are made
-// ahead, or by an epoch: these keep as many more as by chance, with spreads standard deviations.
+// may keep one sample more than it releases. Batches that follow one another even out: shards that
+// are read in lock step keep at most 3 more in all, of which mostUneven is the double. But some
+// shards may be ahead of others, by as many batches as are made ahead, or by an epoch. These keep
+// as many more as chance has it, which is rarely beyond so many spreads, or standard deviations.
 func (o *Options) InFlight() int {
-	const mostUneven, spreads, variance = 3, 3, 0.5
+	const mostUneven, spreads, variance = 6, 4, 0.5
 	uneven := mostUneven
 	if n := o.LocalShards(); n > 1 {
 		ahead := min(int64(o.PrefetchDepth)+1, o.Samples/int64(o.Shards)/int64(o.BatchSize)+1)

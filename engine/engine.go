@@ -232,7 +232,7 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 	b, err := e.readers.hold(ctx, key, form)
 	if errors.Is(err, ErrMachine) && ctx.Err() == nil && e.catalog.Options.HasArrays(key.Part) {
 		// An array that is gone fails only what shows it: what the images show is known without.
-		key.Part = Images
+		key.Part = catalog.Images
 		b, err = e.readers.hold(ctx, key, e.catalog.TensorForm())
 	}
 	if err != nil {
