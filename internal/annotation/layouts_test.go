@@ -111,6 +111,17 @@ func TestADE(t *testing.T) {
 	}
 }
 
+// TestVOCMasksThatAreNamed: the folder says what their classes are.
+func TestVOCMasksThatAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, map[string]string{"VOC2012/SegmentationClass/a.png": "", "packed/a.jpg.bfs": ""})
+	o := masks
+	o.Files = []string{filepath.Join(dir, "VOC2012/SegmentationClass")}
+	if f, got := find(t, filepath.Join(dir, "packed"), o); len(f.MaskClasses) != 21 || got["a"].Mask != "a.png" {
+		t.Errorf("%v, %+v", got, f)
+	}
+}
+
 // String is what is said, in words.
 func (s said) String() (words string) {
 	if s.Size != nil {

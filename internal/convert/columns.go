@@ -174,7 +174,7 @@ func (t *table) values(rows *dataset.Rows, r *dataset.Row) (values []string, err
 }
 
 // bring makes a file of the source, other than a sample, a file of the result, unless it is there.
-// What is missing in the source is missing in the result.
+// What is missing in the source, or cannot be read, is missing in the result.
 func (t *table) bring(name, source string) error {
 	if first := t.names.reserved(name); first != "" {
 		return fmt.Errorf("%s: %w: %s is reserved", name, ErrName, first)
@@ -196,7 +196,10 @@ func (t *table) bring(name, source string) error {
 		return err
 	}
 	temp := t.tree.temporary(t.ds.Len() + 1)
-	if _, err = t.tree.keep(temp, source, &t.report.Plan); err != nil {
+	if _, err = t.tree.keep(temp, source, &t.report.Plan); fault.Of(err) == fault.File {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
 	t.report.ColumnFiles++

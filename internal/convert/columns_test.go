@@ -125,6 +125,21 @@ func TestColumns(t *testing.T) {
 					t.Errorf("reported %+v, %d files", r.Columns, r.ColumnFiles)
 				}
 				sameSamples(t, open(t, path), open(t, r.Manifest))
+				if strings.HasSuffix(name, ".parquet") { // other programs read it, too
+					text, err := os.ReadFile(r.Manifest)
+					if err != nil {
+						t.Fatal(err)
+					}
+					file, err := parquet.OpenFile(bytes.NewReader(text), int64(len(text)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, column := range []string{"caption (STRING)", "more (JSON)", "mask (STRING)"} {
+						if schema := file.Schema().String(); !strings.Contains(schema, column) {
+							t.Errorf("no %s in %s", column, schema)
+						}
+					}
+				}
 			}
 		})
 	}
@@ -234,6 +249,12 @@ func TestColumnsRefused(t *testing.T) {
 		if err := os.RemoveAll(out + stagingSuffix); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := run("path,mask\na.png,../e\n", true); err != nil {
+		t.Errorf("a directory: %v", err)
+	}
+	if err := os.RemoveAll(out); err != nil {
+		t.Fatal(err)
 	}
 	if err := run("path,caption,mask\na.png,one,../e/a.png\n", true); err != nil {
 		t.Fatal(err)
