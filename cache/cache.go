@@ -155,7 +155,14 @@ func (c *Cache) Peek(id int64, s Stamp, buf []byte, grow func(n int) []byte) (da
 	if n == 0 {
 		return nil, false, false
 	}
-	defer c.unpin(n)
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		e := &c.table.entries[n]
+		if e.readers--; !e.held && e.readers == 0 {
+			c.release(n)
+		}
+	}()
 	size := int(e.size)
 	if cap(buf) < size && grow != nil {
 		buf = grow(size)
@@ -180,21 +187,12 @@ func (c *Cache) pin(id uint32, s Stamp) (uint32, entry) {
 	return n, *e
 }
 
-func (c *Cache) unpin(n uint32) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e := &c.table.entries[n]
-	if e.readers--; !e.held && e.readers == 0 {
-		c.release(n)
-	}
-}
-
 // Put offers a sample that was read from storage in an epoch, under a stamp; s.Size must be
 // len(data). Callers must offer every such sample, even if it will not be kept. data remains the
-// caller's.
-func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
+// caller's. short reports that a plan keeps the sample, and there is no room yet: see Again.
+func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) (short bool) {
 	if c == nil {
-		return
+		return false
 	}
 	if int64(len(data)) != s.Size {
 		panic("cache: a sample whose length is not that of its stamp")
@@ -212,6 +210,20 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) {
 		c.meter.kept(count, s.Size)
 	} else if keep {
 		count.NotKept++
+		short = c.policy == Constant
+	}
+	return short
+}
+
+// Again is Put for a sample for which there was no room: those that it replaces may have left
+// since.
+func (c *Cache) Again(epoch int, id int64, s Stamp, data []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.store(epoch, uint32(id), s, data) {
+		count := c.meter.epoch(epoch)
+		count.NotKept--
+		c.meter.kept(count, s.Size)
 	}
 }
 

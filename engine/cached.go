@@ -148,7 +148,7 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // sample of which too little was read before.
 func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
 	all, b := l.batches, it.b
-	l.input.refused = nil
+	l.input.refused, l.late = nil, false
 	l.entries.AllowParts(!whole && !replacement && l.gpu == nil)
 	first, a := !replacement && !whole && !l.again, aim{}
 	if first {
@@ -207,7 +207,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 	switch {
 	case entire:
 		l.sample.toDisk = all.kept.disk.wants(id)
-		all.kept.cache.Put(epoch, id, stampOf(seen), data)
+		l.late = all.kept.cache.Put(epoch, id, stampOf(seen), data)
 		l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
 		all.kept.local.settle(a, epoch, id, seen, data, here)
 	case first:

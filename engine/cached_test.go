@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"image"
 	"image/png"
@@ -11,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
@@ -198,6 +201,40 @@ func TestDecodingOrderOfCosts(t *testing.T) {
 				t.Errorf("batch %d: %d of %d samples that are %+v come in its first half", i, half[of], n, of)
 			}
 		}
+	}
+}
+
+// A shortLoader leaves no memory for the cache between the time when a sample is read and the time
+// when it is judged.
+type shortLoader struct {
+	loader
+	ledger *ledger
+	taken  int64
+}
+
+func (s *shortLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) (data []byte, read int64, seen dataset.Identity, err error) {
+	data, read, seen, err = s.loader.Load(ctx, epoch, id, whole, grow)
+	s.taken = s.ledger.limit
+	s.ledger.force(useRuntime, s.taken)
+	return data, read, seen, err
+}
+
+func (s *shortLoader) Judge(id int64, data []byte) (head decode.Header, height, width int, err error) {
+	s.ledger.release(useRuntime, s.taken)
+	s.taken = 0
+	return s.loader.Judge(id, data)
+}
+
+// TestRoomComesLater: a sample for which the cache has no room when it is read is kept if there is
+// room when it is drawn.
+func TestRoomComesLater(t *testing.T) {
+	const n = 64
+	e := built(t, evenDir(t, n, 32), caching(cache.Constant, 1<<20), func(o *Options) { o.Workers, o.BatchWorkers, o.Loads, o.PrefetchDepth = 1, 1, 1, 0 })
+	e.wrapLoaders(func(real loader) loader { return &shortLoader{loader: real, ledger: e.memory.ledger} })
+	e.start()
+	readEpochs(t, e, 0, 2)
+	if s := e.Stats().Epochs; s[0].Kept != n || s[0].NotKept != 0 || s[1].Hits != n {
+		t.Errorf("%+v", s)
 	}
 }
 

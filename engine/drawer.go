@@ -111,6 +111,10 @@ func (d *drawer) draw(hands []*load) {
 			if l.part == l.item.b.key.Part.First() {
 				l.record()
 			}
+			if p := &l.sample; l.late { // samples that were to leave the cache before may have left it since
+				l.late = false
+				all.kept.cache.Again(l.item.of().Epoch, p.id, stampOf(p.seen), p.data)
+			}
 		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == catalog.Images:
 			l.sample.drawn = partError{err, l.item.of().Epoch}
 		}

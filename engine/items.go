@@ -101,7 +101,7 @@ func (it item) isCurrent() bool { return it.b.state < ready }
 // take hands out the next item of a batch.
 func (l *load) take(b *batch) {
 	n := b.todo[0]
-	l.item, l.again, l.joined, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, amount{}
+	l.item, l.again, l.joined, l.late, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, false, amount{}
 	l.sample.instead, l.part = "", b.partOf(n)
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {

@@ -32,6 +32,7 @@ type load struct {
 	again  bool         // the sample was read before, and given up
 	part   catalog.Part // the part of the sample that it carries: the item's, except while another sample stands in
 	joined bool         // the outcome of its item is noted; see join
+	late   bool         // the cache had no room for the sample when it was read
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
