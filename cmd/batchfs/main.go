@@ -16,6 +16,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -53,12 +54,27 @@ func (c *console) run(ctx context.Context, args []string) error {
 	app := newApp(c, slices.ContainsFunc(words, func(word string) bool { return strings.TrimLeft(word, "-") == helpAllFlag }))
 	cmd, words, err := choose(app, words)
 	if c.command = cmd.Name; err == nil {
-		err = app.RunContext(ctx, words)
+		out := &checkedWriter{to: c.out}
+		app.Writer = out
+		err = cmp.Or(app.RunContext(ctx, words), out.err)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // a command that has more to say about it has said so
 		return errInterrupted
 	}
 	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
+}
+
+// A checkedWriter remembers its first error: package cli ignores those of what it prints, such as
+// help.
+type checkedWriter struct {
+	to  io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.to.Write(p)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // choose finds the command of a command line, and puts the words into the order that package cli

@@ -177,8 +177,10 @@ func TestCompletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer full.Close()
-	if err := run(context.Background(), []string{"batchfs", "completion", "bash"}, full, io.Discard); exitStatus(err) != statusFailed {
-		t.Errorf("a script that could not be written: %v", err)
+	for _, words := range []string{"completion bash", "--help", "mount --help-all", "--version", "help plan"} {
+		if err := run(context.Background(), append([]string{"batchfs"}, strings.Fields(words)...), full, io.Discard); exitStatus(err) != statusFailed {
+			t.Errorf("%s could not be written: %v", words, err)
+		}
 	}
 }
 
