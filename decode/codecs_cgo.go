@@ -33,13 +33,34 @@ type kept struct {
 
 // size counts Huffman tables in full, although other decoders may share them.
 func (k *kept) size() int64 {
-	n := int64(k.c.size) + 8*int64(k.c.made_room)
+	return int64(k.c.size) + k.tableBytes() + 8*int64(k.c.made_room)
+}
+
+func (k *kept) tableBytes() (n int64) {
 	for _, t := range k.c.tables {
 		if t != nil {
 			n += C.sizeof_bfs_table
 		}
 	}
 	return n
+}
+
+// lacks is how much more an image makes a decoder hold than it holds now; all is what it makes one
+// hold that holds nothing. Memory that an earlier image has left serves the next one, but not that
+// of Huffman tables and entry points, which only JPEGs have.
+func (k *kept) lacks(h Header, all int64) int64 {
+	if h.Format != JPEG {
+		return max(0, all-int64(k.c.size))
+	}
+	const tables = C.BFS_TABLES * C.sizeof_bfs_table
+	entries := entryBytes(h)
+	return max(0, all-tables-entries-int64(k.c.size)) + tables - k.tableBytes() + max(0, entries-8*int64(k.c.made_room))
+}
+
+// entryBytes is the most that the entry points found in a JPEG take.
+func entryBytes(h Header) int64 {
+	blocks := int64(h.Width+7) / 8 * int64(h.Height+7) / 8 // at most as many entry points
+	return 8 * min(blocks, C.BFS_MOST_ENTRIES)
 }
 
 func (k *kept) free() { C.bfs_free(&k.c) }
@@ -59,8 +80,7 @@ func (k *kept) result(code C.int, library string) error {
 func scratch(h Header) int64 {
 	switch h.Format {
 	case JPEG:
-		blocks := int64(h.Width+7) / 8 * int64(h.Height+7) / 8 // at most as many entry points
-		return int64(C.bfs_baseline_most(C.int(h.Width))) + 8*min(blocks, C.BFS_MOST_ENTRIES)
+		return int64(C.bfs_baseline_most(C.int(h.Width))) + entryBytes(h)
 	case PNG:
 		return pngKept(h)
 	case Packed:

@@ -13,7 +13,10 @@ type kept struct {
 	room     []byte
 }
 
-func (*kept) size() int64      { return 0 }
+func (*kept) size() int64 { return 0 }
+
+func (*kept) lacks(_ Header, all int64) int64 { return all }
+
 func (*kept) free()            {}
 func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
 

@@ -136,7 +136,7 @@ func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the
 // scratch memory beyond what is already held.
-func (d *Decoder) Needs(h Header) int64 { return h.Scratch + max(0, scratch(h)-d.kept.size()) }
+func (d *Decoder) Needs(h Header) int64 { return h.Scratch + d.kept.lacks(h, scratch(h)) }
 
 // Needs is Decoder.Needs for one that holds nothing.
 func (o Options) Needs(h Header) int64 { return h.Scratch + scratch(h) }

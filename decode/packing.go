@@ -75,7 +75,7 @@ func (h Header) planes(keep Remainder) int {
 // PackNeeds is like Needs for packing an image whose file has size bytes: the additional memory
 // besides the destination, here including the Go heap.
 func (o Options) PackNeeds(h Header, size int64, keep Remainder) int64 {
-	n := max(o.Needs(h), ValueNeeds(h, 0)) // stored pixels may be read in another way
+	n := max(o.Needs(h), ValueNeeds(h)) // stored pixels may be read in another way
 	if h.Format == JPEG && keep == ForFile {
 		return n + restoringNeeds(h, size+tiersMost(h.Width, h.Height, size))
 	}

@@ -61,8 +61,11 @@ func (l lossless) valueBytes() (int, error) {
 	return 0, unsupported("a mask with alpha")
 }
 
-// ValueNeeds is Decoder.Needs for Values, with held bytes of scratch memory already held.
-func ValueNeeds(h Header, held int64) int64 { return h.Scratch + max(0, valueScratch(h)-held) }
+// ValueNeeds is Needs for Values.
+func (d *Decoder) ValueNeeds(h Header) int64 { return h.Scratch + d.kept.lacks(h, valueScratch(h)) }
+
+// ValueNeeds is Decoder.ValueNeeds for one that holds nothing.
+func ValueNeeds(h Header) int64 { return h.Scratch + valueScratch(h) }
 
 // Values writes the values of a mask, a whole file, as they are stored, whatever its orientation:
 // row by row, each with the number of bytes that ValueBytes returns, the higher one of two first.

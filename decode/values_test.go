@@ -92,7 +92,7 @@ func TestValues(t *testing.T) {
 				}
 			}
 			checkValues("", c.data)
-			if held, needs := d.ScratchBytes(), ValueNeeds(head, 0); held > needs {
+			if held, needs := d.ScratchBytes(), ValueNeeds(head); held > needs {
 				t.Errorf("%s: %s: %d bytes are held, and %d were announced", k, name, held, needs)
 			}
 			if p, err := d.Pack(c.data, head, ForFile); err == nil && head.Format == PNG {

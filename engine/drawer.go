@@ -265,7 +265,7 @@ func (d *drawer) plan(i int, l *load) (err error) {
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
 	if l.part == catalog.Masks {
-		n = decode.ValueNeeds(l.sample.head, d.decoders[i].ScratchBytes())
+		n = d.decoders[i].ValueNeeds(l.sample.head)
 	}
 	if m := l.sample.job.Memory; m > 0 {
 		n += max(0, d.pixels[i].Plan(m)-d.pixels[i].Bytes())

@@ -129,10 +129,11 @@ func (f *flow) usual() int {
 	return f.window.size + 2*len(f.drawers) + len(d.workers)*d.mostHands()
 }
 
-// isIdle reports whether nothing is drawn, ready or being loaded. Reads that hang, and loads that
-// wait for memory, do not count.
+// isIdle reports whether nothing is drawn, ready or being loaded, for the first time or again, or on
+// a GPU. Reads that hang, and loads that wait for memory, do not count.
 func (f *flow) isIdle() bool {
-	return f.resting == len(f.drawers) && len(f.ready) == 0 && f.loading-len(f.room.waiting) <= int(f.hung.count.Load())
+	carrying := len(f.hung.loads) - len(f.spare) - len(f.room.waiting)
+	return f.resting == len(f.drawers) && len(f.ready) == 0 && carrying <= int(f.hung.count.Load())
 }
 
 // underWay counts the samples between storage and the drawers.
@@ -295,6 +296,7 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	}
 	switch {
 	case err == errNoRoom:
+		l.input.giveBack() // what waits holds nothing
 		f.room.begin(l)
 		all.wait.Go(func() { f.loadMore(l, f.room.await(l)) })
 		return nil, !over

@@ -277,7 +277,7 @@ func (l *load) plan() error {
 	switch l.part {
 	case catalog.Masks:
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
-		p.needs = decode.ValueNeeds(p.head, 0)
+		p.needs = decode.ValueNeeds(p.head)
 	case catalog.Images:
 		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.part) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)

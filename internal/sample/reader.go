@@ -210,7 +210,7 @@ func (r *Reader) ReadValues(ctx context.Context, i int) error {
 	head, bytes, err := JudgeMask(data, r.options.MaxPixels)
 	size := int64(head.Height) * int64(head.Width) * int64(bytes)
 	if err == nil {
-		err = r.memory.fits(int64(len(data)) + size + decode.ValueNeeds(head, 0))
+		err = r.memory.fits(int64(len(data)) + size + decode.ValueNeeds(head))
 	}
 	if err != nil {
 		return err
