@@ -197,7 +197,7 @@ func (c *Cache) Put(epoch int, id int64, s Stamp, data []byte) (short bool) {
 	if int64(len(data)) != s.Size {
 		panic("cache: a sample whose length is not that of its stamp")
 	}
-	keep, known := c.asks(epoch, id)
+	keep, known := c.askPolicy(epoch, id)
 	stored := c.lfu != nil && c.lfu.put(uint32(id), s, data)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,7 +281,7 @@ func (c *Cache) Missed(epoch int, id int64) {
 		return
 	}
 	// The plan keeps the sample, but did not know that yet when Wants was called.
-	keep, known := c.asks(epoch, id)
+	keep, known := c.askPolicy(epoch, id)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.meter.read(epoch, known && !keep).Misses++

@@ -3,13 +3,13 @@ package cache
 // Wants says whether the policy would keep a sample that is read in an epoch, if there is room.
 // A caller that reads only part of an unwanted sample calls Missed instead of Put.
 func (c *Cache) Wants(epoch int, id int64) bool {
-	keep, _ := c.asks(epoch, id)
+	keep, _ := c.askPolicy(epoch, id)
 	return keep
 }
 
-// asks asks the policy about a sample that is read in an epoch. known is false if the plan does not
-// know yet.
-func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
+// askPolicy asks the policy about a sample that is read in an epoch. known is false if the plan
+// does not know yet.
+func (c *Cache) askPolicy(epoch int, id int64) (keep, known bool) {
 	if c.policy != Constant {
 		return true, true
 	}
@@ -24,7 +24,7 @@ func (c *Cache) asks(epoch int, id int64) (keep, known bool) {
 // waiting, unless the plan wants it for the epoch after this one. A sample that waits for a distant
 // epoch is treated as new.
 func (c *Cache) served(epoch int, id int64, s Stamp) {
-	keep, known := c.asks(epoch, id)
+	keep, known := c.askPolicy(epoch, id)
 	c.lfu.ask(uint32(id))
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,10 +38,10 @@ func (c *Cache) served(epoch int, id int64, s Stamp) {
 	switch {
 	case c.policy != Constant:
 		c.meter.kept(count, size)
-	case keep && (waits <= epoch || far(waits, epoch)):
+	case keep && (waits <= epoch || isFar(waits, epoch)):
 		c.table.relabel(n, epoch+1)
 		c.meter.kept(count, size)
-	case !keep && (waits == epoch || far(waits, epoch)):
+	case !keep && (waits == epoch || isFar(waits, epoch)):
 		c.evict(n)
 	}
 }
@@ -53,7 +53,7 @@ func (c *Cache) store(epoch int, id uint32, s Stamp, data []byte) bool {
 	if c.policy == Constant {
 		waits = epoch + 1
 	}
-	if c.again(id, s, waits) {
+	if c.renew(id, s, waits) {
 		return true
 	}
 	n := c.makeRoom(epoch, s.Size)
@@ -71,7 +71,7 @@ func (c *Cache) write(n, id uint32, s Stamp, waits int, data []byte) {
 	c.mu.Unlock()
 	c.arena.write(where, data)
 	c.mu.Lock()
-	if c.again(id, s, waits) {
+	if c.renew(id, s, waits) {
 		c.release(n)
 		return
 	}
@@ -93,14 +93,14 @@ func (c *Cache) current(id uint32, s Stamp) uint32 {
 	return n
 }
 
-// again says whether the sample is already held. If so, it makes the sample wait for the epoch. The
+// renew says whether the sample is already held. If so, it makes the sample wait for the epoch. The
 // caller holds c.mu.
-func (c *Cache) again(id uint32, s Stamp, waits int) bool {
+func (c *Cache) renew(id uint32, s Stamp, waits int) bool {
 	n := c.current(id, s)
 	if n == 0 {
 		return false
 	}
-	if was := int(c.table.entries[n].waits); was < waits || far(was, waits-1) {
+	if was := int(c.table.entries[n].waits); was < waits || isFar(was, waits-1) {
 		c.table.relabel(n, waits)
 	}
 	return true

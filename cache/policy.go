@@ -41,8 +41,8 @@ const (
 	epochsAhead  = 2
 )
 
-// far says whether a sample that waits for one epoch is useless to readers of another.
-func far(waits, reading int) bool {
+// isFar says whether a sample that waits for one epoch is useless to readers of another.
+func isFar(waits, reading int) bool {
 	return waits < reading-epochsBehind || waits > reading+epochsAhead
 }
 

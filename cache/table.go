@@ -169,7 +169,7 @@ func (t *table) expendable(reading int, onlyFar bool) (n uint32) {
 	for _, q := range t.queues {
 		ahead := int(q.waits) - reading
 		rank := ahead - epochsAhead // at most 0
-		if far(int(q.waits), reading) {
+		if isFar(int(q.waits), reading) {
 			rank = max(ahead, -ahead)
 		} else if onlyFar {
 			continue

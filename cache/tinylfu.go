@@ -120,7 +120,7 @@ func (l *tinylfu) put(id uint32, s Stamp, data []byte) bool {
 	c := l.cache
 	l.ask(id)
 	c.mu.Lock()
-	held := c.again(id, s, forever)
+	held := c.renew(id, s, forever)
 	n, most := uint32(0), l.costs
 	if !held {
 		if n = c.place(s.Size); n != 0 {

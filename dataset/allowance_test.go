@@ -133,7 +133,7 @@ func TestSearchIsBounded(t *testing.T) {
 		}
 		x, done, peak := &index{table: newTable(0, 0)}, false, int64(0)
 		go func() {
-			if err := p.addArchives(x, all, &known{}); err != nil {
+			if err := p.addArchives(x, all, &earlierFacts{}); err != nil {
 				t.Error(err)
 			}
 			done = true

@@ -14,8 +14,8 @@ type Dataset struct {
 	Description
 	*source
 	*reader
-	kept      *Kept
-	indexFile string // "": none
+	localSamples *LocalSamples
+	indexFile    string // "": none
 }
 
 // A Description says what a dataset is. It must not be changed.
@@ -49,7 +49,7 @@ type Description struct {
 func (p *opening) describe(x *index) Description {
 	src := p.src
 	d := Description{
-		Name: src.name(), Root: src.dir, IndexPath: p.files.made, Remote: len(src.stores) > 0, Packed: x.table.members != nil,
+		Name: src.name(), Root: src.dir, IndexPath: p.files.target, Remote: len(src.stores) > 0, Packed: x.table.members != nil,
 		Ordered: src.manifest != "" || x.Ordered, Classes: x.classes, ModTime: time.Unix(0, x.ModTime), Digest: x.Digest, Report: p.report,
 	}
 	for _, e := range src.entries {
@@ -154,8 +154,8 @@ func (d *Dataset) MemoryBytes() int64 {
 		requests = max(requests, s.MemoryBytes())
 	}
 	n += requests
-	if d.kept != nil {
-		n += 4 * int64(len(d.kept.earlier))
+	if d.localSamples != nil {
+		n += 4 * int64(len(d.localSamples.earlier))
 	}
 	if d.local != nil {
 		n += d.local.tier.MemoryBytes()

@@ -20,7 +20,7 @@ type factFiles struct {
 	src     *source
 	part    Share  // that is opened
 	whole   string // the file of the index of the whole dataset; "": none
-	made    string // that which is made: whole, or that of the part
+	target  string // that which is made: whole, or that of the part
 	relied  bool   // on the index: it is an error if there is none
 	problem string // why there is none, unless none was asked for
 	log     *slog.Logger
@@ -51,8 +51,8 @@ func findFiles(o *Options, src *source) (f factFiles, err error) {
 		f.keepNone(err)
 		return f, nil
 	}
-	if f.made = f.whole; o.Part.N > 0 {
-		f.made = PartPath(indexBase(f.whole), o.Part, factsExtension)
+	if f.target = f.whole; o.Part.N > 0 {
+		f.target = PartPath(indexBase(f.whole), o.Part, factsExtension)
 	}
 	return f, nil
 }
@@ -61,7 +61,7 @@ func findFiles(o *Options, src *source) (f factFiles, err error) {
 func (f *factFiles) keepNone(err error) {
 	f.log.Warn("no index is kept", "reason", err)
 	f.problem = err.Error()
-	f.whole, f.made = "", ""
+	f.whole, f.target = "", ""
 }
 
 // indexPath returns the path of the dataset's index file: at itself if it is named like an index,
@@ -111,7 +111,7 @@ func (f *factFiles) others() (paths []string) {
 // removeJournals removes the journals of all earlier openings: the index has everything in them.
 func (f *factFiles) removeJournals() {
 	for _, path := range append(f.others(), indexBase(f.whole)+oldExtension) {
-		own := strings.HasPrefix(path, f.made+journalMark)
+		own := strings.HasPrefix(path, f.target+journalMark)
 		if own || f.part.N == 0 && !strings.HasSuffix(path, factsExtension) {
 			_ = os.Remove(path)
 		}

@@ -55,8 +55,8 @@ type dirStamp struct {
 	stamp
 }
 
-// settle computes what the rows determine.
-func (x *index) settle() {
+// derive computes what the rows determine.
+func (x *index) derive() {
 	x.Rows = x.table.rows()
 	if x.Digest != "" {
 		return

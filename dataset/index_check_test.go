@@ -25,7 +25,7 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	src := located(t, p)
 	x, err := (&opening{ctx: t.Context(), src: src}).listDirectory()
 	must(t, err)
-	x.settle()
+	x.derive()
 	change(x)
 	must(t, saveFacts(t.Context(), x, path, src, true))
 }

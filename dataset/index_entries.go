@@ -35,10 +35,10 @@ func entriesPath(indexFile string) string { return indexBase(indexFile) + ".entr
 // renewEntries rewrites the stored entry points if that is worthwhile. A part does not, since it
 // does not know all files of the dataset. It fails only with the context's error.
 func (f *factFiles) renewEntries(ctx context.Context, t *table) error {
-	if f.made == "" || f.part.N > 0 {
+	if f.target == "" || f.part.N > 0 {
 		return nil
 	}
-	err := entries.Renew(ctx, entriesPath(f.made), t.rows(), func(yield func(path string) bool) {
+	err := entries.Renew(ctx, entriesPath(f.target), t.rows(), func(yield func(path string) bool) {
 		for i := 0; i < t.rows() && yield(t.path(i)); i++ {
 		}
 	})

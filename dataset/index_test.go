@@ -398,7 +398,7 @@ func FuzzReadFacts(f *testing.F) {
 		if !x.listed {
 			return
 		}
-		x.settle()
+		x.derive()
 		for i := range x.table.rows() {
 			path := x.table.path(i)
 			if clean, leaves, err := cleanPath(path); err != nil || clean != path || leaves && !x.Outside {

@@ -10,11 +10,11 @@ import (
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
-// Kept are the samples in the local cache, if that keeps single samples: the caller chooses which.
-// The cache keeps them as they are in their files. If there is room for all files and more, it also
-// keeps some in another form. Those are extra: a damaged or missing one is made from its file
-// again.
-type Kept struct {
+// LocalSamples are the single samples in the local cache, if it keeps these: the caller chooses
+// which. The cache keeps them as they are in their files. If there is room for all files and more,
+// it also keeps some in another form. Those are extra: a damaged or missing one is made from its
+// file again.
+type LocalSamples struct {
 	samples *reader
 	tier    *tier.Tier
 	earlier []uint32 // by sample, how many earlier ones have the same bytes; nil: none
@@ -24,12 +24,12 @@ type Kept struct {
 
 // chooseLocal makes the local cache keep single samples if not everything fits and it may; else it
 // returns nil.
-func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
+func chooseLocal(r *reader, src *source, samples bool) (k *LocalSamples, err error) {
 	c := src.local
 	if c == nil {
 		return nil, nil
 	}
-	k = &Kept{samples: r}
+	k = &LocalSamples{samples: r}
 	fits := func() bool {
 		c.spare = c.tier.Stats().Limit - k.cost()
 		return c.spare >= 0
@@ -53,7 +53,7 @@ func chooseLocal(r *reader, src *source, samples bool) (k *Kept, err error) {
 
 // cost is how much of the local cache all samples in stores would take. Samples known to be
 // identical count once.
-func (k *Kept) cost() (all int64) {
+func (k *LocalSamples) cost() (all int64) {
 	t := k.samples.table
 	counted := make([]bool, len(t.objects))
 	for i := range t.rows() {
@@ -75,7 +75,7 @@ func (k *Kept) cost() (all int64) {
 
 // countEarlier counts, for each sample, the earlier ones with the same bytes; nil if all differ.
 // Mistaking different samples for identical ones is improbable, and does no harm.
-func (k *Kept) countEarlier() (earlier []uint32) {
+func (k *LocalSamples) countEarlier() (earlier []uint32) {
 	t, seed := k.samples.table, maphash.MakeSeed()
 	sums, order := make([]uint64, t.rows()), make([]int32, t.rows())
 	for i := range sums {
@@ -100,17 +100,17 @@ func (k *Kept) countEarlier() (earlier []uint32) {
 	return earlier
 }
 
-// Kept returns the samples that the local cache keeps; nil if there is no such cache, or if it
-// keeps whatever is read first.
-func (d *Dataset) Kept() *Kept { return d.kept }
+// LocalSamples returns the samples that the local cache keeps; nil if there is no such cache, or if
+// it keeps whatever is read first.
+func (d *Dataset) LocalSamples() *LocalSamples { return d.localSamples }
 
 // KeptPacked returns the samples in another form; nil if there is no local cache, or no room beyond
 // the files.
-func (d *Dataset) KeptPacked(form string) *Kept {
+func (d *Dataset) KeptPacked(form string) *LocalSamples {
 	if d.local == nil || d.local.samples || d.local.spare <= 0 {
 		return nil
 	}
-	return &Kept{samples: d.reader, tier: d.local.tier, form: form, Spare: d.local.spare}
+	return &LocalSamples{samples: d.reader, tier: d.local.tier, form: form, Spare: d.local.spare}
 }
 
 // PackedCost is how many bytes of the local cache a packed sample of n bytes takes. The cache does
@@ -123,13 +123,13 @@ func ExamineLocalCache(dir string) (tier.Place, error) { return tier.Examine(dir
 
 // Plan names the plan that chooses the samples given to Keep, and how many bytes all candidates
 // would take.
-func (k *Kept) Plan(plan string, bytes int64) error { return k.tier.Follow(plan, bytes) }
+func (k *LocalSamples) Plan(plan string, bytes int64) error { return k.tier.Follow(plan, bytes) }
 
 // Room is how many bytes this plan may use now. The rest belongs to the plans of other mounts.
-func (k *Kept) Room() int64 { return k.tier.PlanRoom() }
+func (k *LocalSamples) Room() int64 { return k.tier.PlanRoom() }
 
-// of identifies sample i in the local cache; ok is false if the cache cannot hold it.
-func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
+// object identifies sample i in the local cache; ok is false if the cache cannot hold it.
+func (k *LocalSamples) object(i int) (sample tier.Object, id Identity, ok bool) {
 	src := k.samples.storageOf(i).src
 	s, remote := src.remote.(*tiered)
 	if !remote {
@@ -154,8 +154,8 @@ func (k *Kept) of(i int) (sample tier.Object, id Identity, ok bool) {
 }
 
 // Load reads all of sample i from the local cache like LoadPart; ok is false if the cache lacks it.
-func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
-	sample, id, ok := k.of(i)
+func (k *LocalSamples) Load(ctx context.Context, i int, grow func(n int) []byte) (data []byte, id Identity, ok bool) {
+	sample, id, ok := k.object(i)
 	if !ok {
 		return nil, id, false
 	}
@@ -169,8 +169,8 @@ func (k *Kept) Load(ctx context.Context, i int, grow func(n int) []byte) (data [
 // LoadPart reads sample i in another form, or the part that is needed, like [Dataset.LoadPart]. If
 // first is 0, it reads everything. ok is false if the cache lacks the sample. The identity is the
 // file's.
-func (k *Kept) LoadPart(ctx context.Context, i int, first int64, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, ok bool) {
-	sample, id, ok := k.of(i)
+func (k *LocalSamples) LoadPart(ctx context.Context, i int, first int64, grow func(n int) []byte, need Part) (data []byte, read int64, id Identity, ok bool) {
+	sample, id, ok := k.object(i)
 	if !ok {
 		return nil, 0, unknown, false
 	}
@@ -186,8 +186,8 @@ func (k *Kept) LoadPart(ctx context.Context, i int, first int64, grow func(n int
 
 // Keep asks the local cache to keep data, which was read from sample i with an identity. It copies
 // the data and does not wait: only a later load shows whether the sample was kept.
-func (k *Kept) Keep(i int, seen Identity, data []byte) {
-	sample, id, ok := k.of(i)
+func (k *LocalSamples) Keep(i int, seen Identity, data []byte) {
+	sample, id, ok := k.object(i)
 	if !ok || id != seen || k.form == "" && int64(len(data)) != sample.Size {
 		return
 	}
@@ -196,8 +196,8 @@ func (k *Kept) Keep(i int, seen Identity, data []byte) {
 }
 
 // Drop removes sample i from the local cache.
-func (k *Kept) Drop(i int) {
-	if sample, _, ok := k.of(i); ok {
+func (k *LocalSamples) Drop(i int) {
+	if sample, _, ok := k.object(i); ok {
 		if k.form != "" {
 			sample.Size = 1 // of any size
 		}

@@ -40,14 +40,14 @@ func TestLocalCacheOfSamples(t *testing.T) {
 	reads, how := p.serveNoting()
 	for _, url := range []string{"s3://data/d", "s3://data/one.tar", "s3://data/pages.parquet"} {
 		want := contentsOf(t, p.open(url, how)) // this also indexes it
-		if p.open(url, how).Kept() != nil {
+		if p.open(url, how).LocalSamples() != nil {
 			t.Errorf("%s: without a local cache, samples are kept", url)
 		}
 		dir := t.TempDir()
 		cached := func(o *Options) { o.Storage.LocalCache = LocalCache{Dir: dir, Size: tier.Cost(1), Samples: true} }
 		d := p.open(url, how, cached)
-		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || d.Kept() == nil {
-			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.Kept() != nil, diff)
+		if diff := cmp.Diff(want, contentsOf(t, d)); diff != "" || d.LocalSamples() == nil {
+			t.Errorf("%s, keeping samples: %t (-store +local cache):\n%s", url, d.LocalSamples() != nil, diff)
 		}
 		i := 0
 		for d.Stat(i).Size > 4096 {
@@ -59,24 +59,24 @@ func TestLocalCacheOfSamples(t *testing.T) {
 		if d.Settle(); d.LocalCache().Kept > 0 {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
 		}
-		d.Kept().Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
-		if _, _, ok := d.Kept().Load(context.Background(), i, grow); ok {
+		d.LocalSamples().Keep(i, Identity{Size: seen.Size, ModTime: seen.ModTime + 1}, data)
+		if _, _, ok := d.LocalSamples().Load(context.Background(), i, grow); ok {
 			t.Errorf("%s: another version was kept", url)
 		}
-		d.Kept().Keep(i, seen, data)
+		d.LocalSamples().Keep(i, seen, data)
 		d.Settle()
 		before := reads.count.Load()
-		got, id, ok := d.Kept().Load(context.Background(), i, grow)
+		got, id, ok := d.LocalSamples().Load(context.Background(), i, grow)
 		if !ok || !bytes.Equal(got, data) || id != seen || reads.count.Load() != before {
 			t.Errorf("%s: %t, %d bytes of %d, %+v", url, ok, len(got), len(data), id)
 		}
-		if _, _, ok := d.Kept().Load(context.Background(), i+1, grow); ok {
+		if _, _, ok := d.LocalSamples().Load(context.Background(), i+1, grow); ok {
 			t.Errorf("%s: a sample is taken for another", url)
 		}
-		if _, _, ok := d.Kept().Load(context.Background(), i, func(int) []byte { return nil }); ok {
+		if _, _, ok := d.LocalSamples().Load(context.Background(), i, func(int) []byte { return nil }); ok {
 			t.Errorf("%s: a sample without memory for it", url)
 		}
-		if d.Kept().Drop(i); d.LocalCache().Used != 0 {
+		if d.LocalSamples().Drop(i); d.LocalCache().Used != 0 {
 			t.Errorf("%s: %+v after Drop", url, *d.LocalCache())
 		}
 	}
@@ -97,11 +97,11 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 		d := p.open(name, how, func(o *Options) {
 			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 2 * tier.Cost(60_000), Samples: true}
 		})
-		if d.Kept() == nil {
+		if d.LocalSamples() == nil {
 			t.Fatalf("%s: everything fits", name)
 		}
 		there := func(i int) bool {
-			_, _, ok := d.Kept().Load(context.Background(), i, grow)
+			_, _, ok := d.LocalSamples().Load(context.Background(), i, grow)
 			return ok
 		}
 		for i := range d.Len() {
@@ -112,16 +112,16 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 					continue
 				}
 				pairs--
-				d.Kept().Keep(i, seen, data)
+				d.LocalSamples().Keep(i, seen, data)
 				if d.Settle(); there(k) {
 					t.Errorf("%s: sample %d is kept instead of %d", name, k, i)
 				}
-				d.Kept().Keep(k, seen, data)
+				d.LocalSamples().Keep(k, seen, data)
 				d.Settle()
-				if d.Kept().Drop(i); there(i) || !there(k) {
+				if d.LocalSamples().Drop(i); there(i) || !there(k) {
 					t.Errorf("%s: after %d was dropped, it is there: %t, and %d: %t", name, i, there(i), k, there(k))
 				}
-				d.Kept().Drop(k)
+				d.LocalSamples().Drop(k)
 			}
 		}
 		if pairs != 0 {
@@ -140,12 +140,12 @@ func TestLocalCacheOfAnotherForm(t *testing.T) {
 		o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 16 << 20, Samples: true}
 	})
 	k, other := d.KeptPacked("one"), d.KeptPacked("two")
-	if d.Kept() != nil || k == nil || k.Spare <= 0 {
-		t.Fatalf("%+v, %+v", d.Kept(), k)
+	if d.LocalSamples() != nil || k == nil || k.Spare <= 0 {
+		t.Fatalf("%+v, %+v", d.LocalSamples(), k)
 	}
 	file, err := d.Read(0, nil, grow)
 	must(t, err)
-	there := func(k *Kept, i int) string {
+	there := func(k *LocalSamples, i int) string {
 		data, _, id, ok := k.LoadPart(t.Context(), i, 0, grow, nil)
 		if ok && id != d.Stat(i) {
 			t.Errorf("sample %d is said to be of %+v", i, id)
@@ -192,7 +192,7 @@ func TestLocalCacheBesideFiles(t *testing.T) {
 		d := p.open("list.txt", how, func(o *Options) {
 			o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: size, Samples: true}
 		})
-		if (d.Kept() != nil) == fits {
+		if (d.LocalSamples() != nil) == fits {
 			t.Errorf("with %d of %d bytes, samples are kept: %t", size, room, fits)
 		}
 		for i := range d.Len() {

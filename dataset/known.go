@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// known holds what files say about a dataset that is being listed again.
-type known struct {
+// earlierFacts holds what files say about a dataset that is being listed again.
+type earlierFacts struct {
 	tables  []*matcher // of files and objects that are samples, the newest file first
 	objects map[object]*contents
 	damaged map[string]error // files that could be used only in part
 }
 
 // known reads all files about the dataset. whole is the index of the last listing; nil: none.
-func (f *factFiles) known(ctx context.Context, whole *index) *known {
+func (f *factFiles) known(ctx context.Context, whole *index) *earlierFacts {
 	type read struct {
 		x    *index
 		time time.Time
@@ -32,7 +32,7 @@ func (f *factFiles) known(ctx context.Context, whole *index) *known {
 			indexed = files[0].time
 		}
 	}
-	k := &known{objects: map[object]*contents{}, damaged: map[string]error{}}
+	k := &earlierFacts{objects: map[object]*contents{}, damaged: map[string]error{}}
 	for _, path := range f.others() {
 		if timeOf(path).Before(indexed) {
 			continue // the index has everything in it that still holds
@@ -77,7 +77,7 @@ func timeOf(path string) time.Time {
 
 // of returns what is known about an object. It is nil if nothing is, or if the object may have
 // changed since and trust is not set.
-func (k *known) of(o object, trust bool) *contents {
+func (k *earlierFacts) of(o object, trust bool) *contents {
 	if c := k.objects[o]; c != nil && (trust || !c.unsettled) {
 		return c
 	}
@@ -114,7 +114,7 @@ type claim struct {
 
 // claims returns what is known about the given rows of a table, by row, and the rows about which
 // nothing is. For objects in a store, only claims about the listed version count.
-func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []int) {
+func (k *earlierFacts) claims(t *table, rows []int, remote bool) (all []claim, none []int) {
 	if len(k.tables) == 0 {
 		return nil, rows
 	}
@@ -141,7 +141,7 @@ func (k *known) claims(t *table, rows []int, remote bool) (all []claim, none []i
 
 // lacking says which parts must be made before they can be joined. Of n objects or rows, the ones
 // in unknown are missing.
-func (f *factFiles) lacking(k *known, n int, unknown []int) error {
+func (f *factFiles) lacking(k *earlierFacts, n int, unknown []int) error {
 	return EachPart(indexBase(f.whole), factsExtension, func(part Share, path string) error {
 		lo, hi := part.Span(n)
 		if at, _ := slices.BinarySearch(unknown, lo); at == len(unknown) || unknown[at] >= hi {
@@ -169,11 +169,11 @@ func (j *journal) put(say func(w *factsWriter)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	f, err := j.files, error(nil)
-	if j.failed || f.made == "" {
+	if j.failed || f.target == "" {
 		return
 	}
 	if j.file == nil {
-		dir, name := filepath.Split(f.made)
+		dir, name := filepath.Split(f.target)
 		if err = os.MkdirAll(dir, 0o700); err == nil {
 			j.file, err = os.CreateTemp(dir, name+journalMark+"*")
 		}

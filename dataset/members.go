@@ -42,7 +42,7 @@ var longSearch int64 = 1 << 30
 
 // addArchives fills an index without samples with those in objects. It does not search objects
 // whose contents are known.
-func (p *opening) addArchives(x *index, objects []object, known *known) error {
+func (p *opening) addArchives(x *index, objects []object, known *earlierFacts) error {
 	all := make([]contents, len(objects))
 	progress, now := joint{report: p.Listing}, time.Now()
 	for _, o := range objects {

@@ -287,22 +287,22 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	d = p.open("all.txt", how, func(o *Options) {
 		o.Storage.LocalCache = LocalCache{Dir: t.TempDir(), Size: 1 << 16, Samples: true}
 	})
-	if d.Kept() == nil {
+	if d.LocalSamples() == nil {
 		t.Fatal("everything fits into 64 KiB")
 	}
 	var kept []string
 	for i := range d.Len() {
 		data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
 		must(t, err)
-		d.Kept().Keep(i, seen, data)
+		d.LocalSamples().Keep(i, seen, data)
 		d.Settle()
-		if got, id, ok := d.Kept().Load(context.Background(), i, grow); ok {
+		if got, id, ok := d.LocalSamples().Load(context.Background(), i, grow); ok {
 			kept = append(kept, d.Path(i))
 			if id != seen || !bytes.Equal(got, data) {
 				t.Errorf("%s: %d bytes of %d, %+v", d.Path(i), len(got), len(data), id)
 			}
 		}
-		d.Kept().Drop(i)
+		d.LocalSamples().Drop(i)
 	}
 	remote := slices.DeleteFunc(paths(d), func(path string) bool { return !strings.HasPrefix(path, "s3://") })
 	if diff := cmp.Diff(remote, kept); diff != "" || len(kept) == 0 || len(kept) == d.Len() {

@@ -151,9 +151,9 @@ func open(ctx context.Context, path string, o Options) (*Dataset, error) {
 	}
 	p.report.count(x)
 	p.report.IndexProblem = p.files.problem
-	d := &Dataset{Description: p.describe(x), source: src, reader: newReader(x.table, storages), indexFile: p.files.made}
+	d := &Dataset{Description: p.describe(x), source: src, reader: newReader(x.table, storages), indexFile: p.files.target}
 	d.Left = left
-	if d.kept, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
+	if d.localSamples, err = chooseLocal(d.reader, src, o.Storage.LocalCache.Samples); err != nil {
 		_ = d.Close()
 		return nil, err
 	}
@@ -229,7 +229,7 @@ func (p *opening) load() (x *index, err error) {
 		return nil, nil // rereading the manifest produces the proper error
 	}
 	if x == nil && p.files.relied { // not after a scan that may take hours
-		if err := owned.Try(p.files.made); err != nil {
+		if err := owned.Try(p.files.target); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKeepIndex, err)
 		}
 	}
@@ -278,10 +278,10 @@ func (p *opening) finish(x *index, changed bool) error {
 		x.Digest = ""
 	}
 	if !part {
-		x.settle()
+		x.derive()
 	}
-	if changed && p.files.made != "" {
-		err := saveFacts(p.ctx, x, p.files.made, p.src, !part)
+	if changed && p.files.target != "" {
+		err := saveFacts(p.ctx, x, p.files.target, p.src, !part)
 		switch {
 		case err == nil:
 			p.files.removeJournals()

@@ -87,7 +87,7 @@ func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read i
 		}
 		got, err := r.storage.fill(r.ctx, f, r.buf[:cap(r.buf)], 0, n)
 		if read = int64(got); err == nil {
-			err = r.settled()
+			err = r.checkUnchanged()
 		}
 		if err == nil {
 			_, err = f.place.Whole().Unpack(to, r.buf[f.skew:n])
@@ -105,7 +105,7 @@ func (r *reading) fromPage(c *pages.Cache, first, uses int) (data []byte, read i
 	use := r.i - first
 	defer func() { p.Release(r.epoch, use) }()
 	if !mine {
-		err = r.settled()
+		err = r.checkUnchanged()
 	}
 	if err == nil {
 		err = r.room(size, size)

@@ -89,8 +89,8 @@ func EachPart(base, extension string, use func(part Share, path string) error) e
 	return e
 }
 
-// kept is a part's result as it is stored.
-type kept struct {
+// storedPart is a part's result as it is stored.
+type storedPart struct {
 	Digest string          `json:"dataset"`
 	Found  json.RawMessage `json:"found"`
 }
@@ -103,7 +103,7 @@ func (d *Dataset) KeepPart(part Share, kind string, found any) error {
 	}
 	text, err := json.Marshal(found)
 	if err == nil {
-		text, err = json.Marshal(kept{d.Digest, text})
+		text, err = json.Marshal(storedPart{d.Digest, text})
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (d *Dataset) EachPart(kind string, use func(found []byte) error) error {
 			return err
 		}
 		defer f.Close()
-		var k kept
+		var k storedPart
 		if err := json.NewDecoder(f).Decode(&k); err != nil {
 			return fmt.Errorf("is damaged: %w", err)
 		}

@@ -172,7 +172,7 @@ func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 	}
 	read, err := r.storage.fillPart(r.ctx, f, r.buf[:n], need, first, r.least)
 	if err == nil {
-		err = r.settled()
+		err = r.checkUnchanged()
 	}
 	if whole := read >= f.id.Size; err == nil && whole && f.place != nil && r.storage.check {
 		err = f.place.Check(r.buf[f.skew:n])
@@ -183,9 +183,9 @@ func (r *reading) load(need Part, first int64) ([]byte, int64, error) {
 	return r.buf[f.skew:n], read, nil
 }
 
-// settled returns ErrChanged if the file changed since it was opened, or if another reader has seen
-// another version of it.
-func (r *reading) settled() error {
+// checkUnchanged returns ErrChanged if the file changed since it was opened, or if another reader
+// has seen another version of it.
+func (r *reading) checkUnchanged() error {
 	err := r.storage.unchanged(&r.file)
 	if err == nil && !r.table.learn(r.i, r.file.id, r.file.object.Version) {
 		err = ErrChanged
@@ -219,7 +219,7 @@ func (r *reading) unpackAlone() ([]byte, int64, error) {
 	buf := r.buf[:cap(r.buf)]
 	got, err := r.storage.fill(r.ctx, f, buf[from:], 0, n)
 	if err == nil {
-		err = r.settled()
+		err = r.checkUnchanged()
 	}
 	if err != nil {
 		return nil, int64(got), err

@@ -54,7 +54,7 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	}
 	src := &source{dir: "/r", manifest: "m.csv"}
 	x := &index{table: s}
-	x.settle()
+	x.derive()
 	path := filepath.Join(t.TempDir(), "x.facts")
 	must(t, saveFacts(t.Context(), x, path, src, true))
 	got, err := loadFacts(t.Context(), path, src)

@@ -242,8 +242,8 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	if n := d.MemoryBytes() - before; n > 0 {
 		t.Errorf("%d bytes more after reads that failed", n)
 	}
-	must(t, (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).settled())
-	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: last}).settled(); !errors.Is(err, ErrChanged) {
+	must(t, (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).checkUnchanged())
+	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: last}).checkUnchanged(); !errors.Is(err, ErrChanged) {
 		t.Errorf("two versions were read: %v", err)
 	}
 	if f := d.objectOf(d.table, i); f.id != first.id || f.object.Version != first.object.Version {

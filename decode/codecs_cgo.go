@@ -18,10 +18,10 @@ import (
 	"unsafe"
 )
 
-var nativeCodecs = codecs{JPEG: (*kept).jpeg, PNG: (*kept).png, WebP: (*kept).webp, BMP: decodeRaw, PNM: decodeRaw, Packed: packedCodec(nativeKinds)}
+var nativeCodecs = codecs{JPEG: (*codecState).jpeg, PNG: (*codecState).png, WebP: (*codecState).webp, BMP: decodeRaw, PNM: decodeRaw, Packed: packedCodec(nativeKinds)}
 
-// kept is the state that the C codecs keep between images: C memory that they all use.
-type kept struct {
+// codecState is the state that the C codecs keep between images: C memory that they all use.
+type codecState struct {
 	c      C.bfs_kept
 	kernel Kernel
 	rule   EntryRule
@@ -32,11 +32,8 @@ type kept struct {
 }
 
 // size counts Huffman tables in full, although other decoders may share them.
-func (k *kept) size() int64 {
-	return int64(k.c.size) + k.tableBytes() + 8*int64(k.c.made_room)
-}
-
-func (k *kept) tableBytes() (n int64) {
+func (k *codecState) size() int64 {
+	n := int64(k.c.size) + 8*int64(k.c.made_room)
 	for _, t := range k.c.tables {
 		if t != nil {
 			n += C.sizeof_bfs_table
@@ -48,13 +45,14 @@ func (k *kept) tableBytes() (n int64) {
 // lacks is how much more an image makes a decoder hold than it holds now; all is what it makes one
 // hold that holds nothing. Memory that an earlier image has left serves the next one, but not that
 // of Huffman tables and entry points, which only JPEGs have.
-func (k *kept) lacks(h Header, all int64) int64 {
+func lacks(k *codecState, h Header, all int64) int64 {
+	buffer := int64(k.c.size)
 	if h.Format != JPEG {
-		return max(0, all-int64(k.c.size))
+		return max(0, all-buffer)
 	}
-	const tables = C.BFS_TABLES * C.sizeof_bfs_table
-	entries := entryBytes(h)
-	return max(0, all-tables-entries-int64(k.c.size)) + tables - k.tableBytes() + max(0, entries-8*int64(k.c.made_room))
+	entries, entriesHeld := entryBytes(h), 8*int64(k.c.made_room)
+	tables, tablesHeld := int64(C.BFS_TABLES*C.sizeof_bfs_table), k.size()-buffer-entriesHeld
+	return max(0, all-tables-entries-buffer) + tables - tablesHeld + max(0, entries-entriesHeld)
 }
 
 // entryBytes is the most that the entry points found in a JPEG take.
@@ -63,10 +61,10 @@ func entryBytes(h Header) int64 {
 	return 8 * min(blocks, C.BFS_MOST_ENTRIES)
 }
 
-func (k *kept) free() { C.bfs_free(&k.c) }
+func (k *codecState) free() { C.bfs_free(&k.c) }
 
 // result turns a shim's result code into an error with its message.
-func (k *kept) result(code C.int, library string) error {
+func (k *codecState) result(code C.int, library string) error {
 	if code == C.BFS_OK {
 		return nil
 	}

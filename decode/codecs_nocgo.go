@@ -6,24 +6,24 @@ import "runtime"
 
 var nativeCodecs = goCodecs
 
-// kept holds options only: this build keeps nothing between images.
-type kept struct {
+// codecState holds options only: this build keeps nothing between images.
+type codecState struct {
 	kernel   Kernel
 	from, to int64
 	room     []byte
 }
 
-func (*kept) size() int64 { return 0 }
+func (*codecState) size() int64 { return 0 }
 
-func (*kept) lacks(_ Header, all int64) int64 { return all }
+func lacks(_ *codecState, _ Header, all int64) int64 { return all }
 
-func (*kept) free()            {}
-func (*kept) takeJPEGs() JPEGs { return JPEGs{} }
+func (*codecState) free()            {}
+func (*codecState) takeJPEGs() JPEGs { return JPEGs{} }
 
-func (*kept) setEntryPoints(EntryRule, []EntryPoint)       {}
-func (*kept) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
+func (*codecState) setEntryPoints(EntryRule, []EntryPoint)       {}
+func (*codecState) takeEntryPoints() ([]EntryPoint, EntryResult) { return nil, EntriesUnused }
 
-func (*kept) pair(*kept, *[2]Task, *[2]view) bool { return false }
+func (*codecState) pair(*codecState, *[2]Task, *[2]view) bool { return false }
 
 func entryPart([]byte, int64, EntryRule, []EntryPoint, view) (from, to int64) { return 0, 0 }
 
@@ -35,7 +35,7 @@ func kernelRuns(Kernel) bool { return false }
 func scratch(Header) int64      { return 0 }
 func valueScratch(Header) int64 { return 0 }
 
-func storedPNG(_ *kept, to, data []byte, _ Header, pixel int) error {
+func storedPNG(_ *codecState, to, data []byte, _ Header, pixel int) error {
 	return goStoredPNG(to, data, pixel)
 }
 

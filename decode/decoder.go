@@ -95,7 +95,7 @@ func (h Header) scales(scale int) bool {
 
 // A codec decodes a view of an image of its format. The destination must fit the view, and the
 // header must belong to the data. It writes only the view's pixels.
-type codec func(k *kept, dst Image, data []byte, v view) error
+type codec func(k *codecState, dst Image, data []byte, v view) error
 
 // codecs holds one codec per format, nil if there is none.
 type codecs [numFormats]codec
@@ -105,13 +105,13 @@ type codecs [numFormats]codec
 type Decoder struct {
 	options Options
 	codecs  codecs // nil once it is closed
-	kept    kept
+	state   codecState
 	paired  bool // the last DecodePair decoded this and the other image in one call; for tests
 }
 
 // NewDecoder returns a Decoder with this build's codecs.
 func NewDecoder(o Options) *Decoder {
-	d := &Decoder{options: o, codecs: nativeCodecs, kept: kept{kernel: chosen(o.Kernel)}}
+	d := &Decoder{options: o, codecs: nativeCodecs, state: codecState{kernel: chosen(o.Kernel)}}
 	if o.Kernel == Pure {
 		d.codecs = goCodecs
 	}
@@ -125,18 +125,18 @@ func (d *Decoder) Close() {
 }
 
 // ScratchBytes is the memory held between images, outside the Go heap.
-func (d *Decoder) ScratchBytes() int64 { return d.kept.size() }
+func (d *Decoder) ScratchBytes() int64 { return d.state.size() }
 
 // Trim frees the scratch memory; the next image that needs some allocates it again.
-func (d *Decoder) Trim() { d.kept.free() }
+func (d *Decoder) Trim() { d.state.free() }
 
 // TakeJPEGs counts the JPEGs decoded since the call before.
-func (d *Decoder) TakeJPEGs() JPEGs { return d.kept.takeJPEGs() }
+func (d *Decoder) TakeJPEGs() JPEGs { return d.state.takeJPEGs() }
 
 // Needs is an upper estimate, in bytes, of the additional memory outside the Go heap that
 // decoding an image like h would take now: what its codec allocates and frees again, and the
 // scratch memory beyond what is already held.
-func (d *Decoder) Needs(h Header) int64 { return h.Scratch + d.kept.lacks(h, scratch(h)) }
+func (d *Decoder) Needs(h Header) int64 { return h.Scratch + lacks(&d.state, h, scratch(h)) }
 
 // Needs is Decoder.Needs for one that holds nothing.
 func (o Options) Needs(h Header) int64 { return h.Scratch + scratch(h) }
@@ -161,7 +161,7 @@ func (d *Decoder) DecodeTask(t Task) error {
 	v, err := d.view(&t)
 	if err == nil {
 		d.startPacking(&t, &v)
-		err = d.codecs[t.Header.Format](&d.kept, t.To, t.Data, v)
+		err = d.codecs[t.Header.Format](&d.state, t.To, t.Data, v)
 	}
 	d.endPacking(&t, &v, err)
 	return err
@@ -229,7 +229,7 @@ func DecodePair(by *[2]*Decoder, tasks *[2]Task) (errs [2]error) {
 			d.startPacking(&tasks[i], &views[i])
 		}
 	}
-	pair = pair && by[0].kept.pair(&by[1].kept, tasks, &views)
+	pair = pair && by[0].state.pair(&by[1].state, tasks, &views)
 	by[0].paired, by[1].paired = pair, pair
 	if pair {
 		for i, d := range by {

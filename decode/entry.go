@@ -29,7 +29,7 @@ const (
 // ones, which follow the rule, or, if there are none, make them. Making them reads the file to its
 // end whatever region is decoded, which changes neither the pixels nor the verdict. at must not
 // change before the image is decoded.
-func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.kept.setEntryPoints(rule, at) }
+func (d *Decoder) SetEntryPoints(rule EntryRule, at []EntryPoint) { d.state.setEntryPoints(rule, at) }
 
 // EntryPart returns the byte range of a file, besides the header, that is read to decode a region
 // of its stored image from entry points, at a scale of 1/scale. head is the beginning of the file,
@@ -77,10 +77,10 @@ func (o Options) EntryReach(rule EntryRule, at []EntryPoint, height, rows, scale
 
 // SetPart says, after SetEntryPoints, that only the part of the next image is there that EntryPart
 // returned for these entry points. If that does not suffice, the error is ErrPart.
-func (d *Decoder) SetPart(from, to int64) { d.kept.from, d.kept.to = from, to }
+func (d *Decoder) SetPart(from, to int64) { d.state.from, d.state.to = from, to }
 
 // TakeEntryPoints returns the outcome. Entry points that were made are in the decoder's memory, and
 // valid until the next image is decoded or the decoder is trimmed.
 func (d *Decoder) TakeEntryPoints() (made []EntryPoint, result EntryResult) {
-	return d.kept.takeEntryPoints()
+	return d.state.takeEntryPoints()
 }

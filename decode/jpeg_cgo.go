@@ -22,7 +22,7 @@ import (
 )
 
 // jpeg decodes with our own decoder, and with libjpeg-turbo what that leaves.
-func (k *kept) jpeg(dst Image, data []byte, v view) error {
+func (k *codecState) jpeg(dst Image, data []byte, v view) error {
 	if k.kernel >= Portable {
 		if left, err := k.baseline(dst, data, v); !left {
 			return err
@@ -36,7 +36,7 @@ func (k *kept) jpeg(dst Image, data []byte, v view) error {
 }
 
 // baseline reports whether the image is left to libjpeg-turbo.
-func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
+func (k *codecState) baseline(dst Image, data []byte, v view) (left bool, err error) {
 	code := C.bfs_baseline_decode(&k.c, inC(k.kernel), k.task(dst, data, v))
 	if code >= C.BFS_LEFT_KIND {
 		return true, nil
@@ -46,7 +46,7 @@ func (k *kept) baseline(dst Image, data []byte, v view) (left bool, err error) {
 
 // pair reports whether it decoded both tasks, the second one with other's memory. If not, nothing
 // is known about either.
-func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
+func (k *codecState) pair(other *codecState, t *[2]Task, v *[2]view) bool {
 	if k.kernel < Portable || k.kernel != other.kernel || len(k.given)+len(other.given) > 0 {
 		return false
 	}
@@ -54,7 +54,7 @@ func (k *kept) pair(other *kept, t *[2]Task, v *[2]view) bool {
 	return C.bfs_baseline_decode_pair(&k.c, &other.c, inC(k.kernel), a, b) != 0
 }
 
-func (k *kept) task(dst Image, data []byte, v view) C.bfs_task {
+func (k *codecState) task(dst Image, data []byte, v view) C.bfs_task {
 	entries := cEntries(k.rule, k.given)
 	if k.room != nil && entries.given != nil {
 		entries = C.bfs_entries{}
@@ -68,7 +68,7 @@ func (k *kept) task(dst Image, data []byte, v view) C.bfs_task {
 	return task
 }
 
-func (k *kept) setEntryPoints(rule EntryRule, at []EntryPoint) {
+func (k *codecState) setEntryPoints(rule EntryRule, at []EntryPoint) {
 	k.rule, k.given, k.c.entries = rule, at, C.BFS_ENTRIES_UNUSED
 	k.from, k.to = 0, 0
 }
@@ -86,7 +86,7 @@ func entryPart(head []byte, size int64, rule EntryRule, at []EntryPoint, v view)
 	return int64(part.from), int64(part.to)
 }
 
-func (k *kept) takeEntryPoints() (made []EntryPoint, result EntryResult) {
+func (k *codecState) takeEntryPoints() (made []EntryPoint, result EntryResult) {
 	result = EntryResult(k.c.entries)
 	if result == EntriesMade {
 		made = unsafe.Slice((*EntryPoint)(unsafe.Pointer(k.c.made)), k.c.made_count)
@@ -95,7 +95,7 @@ func (k *kept) takeEntryPoints() (made []EntryPoint, result EntryResult) {
 	return made, result
 }
 
-func (k *kept) takeJPEGs() JPEGs {
+func (k *codecState) takeJPEGs() JPEGs {
 	n := k.c.jpegs
 	clear(k.c.jpegs[:])
 	return JPEGs{

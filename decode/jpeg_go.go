@@ -10,7 +10,7 @@ import (
 // goJPEG decodes with image/jpeg, and converts its planes to pixels as libjpeg does. It supports
 // fewer sampling factors than libjpeg, and upsamples CMYK by repetition. Scaled images are
 // averages of the whole image's pixels.
-func goJPEG(_ *kept, dst Image, data []byte, v view) error {
+func goJPEG(_ *codecState, dst Image, data []byte, v view) error {
 	frame, err := readJPEGFrame(data, true)
 	if err != nil {
 		return err

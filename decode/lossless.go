@@ -203,7 +203,7 @@ func interleave(to []byte, planes [][]byte, step, width int) {
 }
 
 // goLossless decodes in Go.
-func goLossless(_ *kept, dst Image, p packed, v view) error {
+func goLossless(_ *codecState, dst Image, p packed, v view) error {
 	l, err := openLossless(&p)
 	if err != nil {
 		return err

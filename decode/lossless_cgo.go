@@ -14,10 +14,10 @@ import (
 	"unsafe"
 )
 
-var nativeKinds = packedKinds{kindLossless: (*kept).lossless, kindCoefficients: (*kept).coefficients}
+var nativeKinds = packedKinds{kindLossless: (*codecState).lossless, kindCoefficients: (*codecState).coefficients}
 
 // lossless decodes band by band.
-func (k *kept) lossless(dst Image, p packed, v view) error {
+func (k *codecState) lossless(dst Image, p packed, v view) error {
 	l, err := openLossless(&p)
 	if err != nil {
 		return err

@@ -60,10 +60,10 @@ func (d *Decoder) packPNG(room, data []byte, h Header, keep Remainder) (
 	}
 	stride := l.width * l.planes()
 	pix := room[len(room)-stride*l.height:]
-	if err := storedPNG(&d.kept, pix, data, h, l.planes()); err != nil {
+	if err := storedPNG(&d.state, pix, data, h, l.planes()); err != nil {
 		return 0, nil, err
 	}
-	if body, err = l.pack(room, d.kept.kernel, pix, stride, l.planes()); err != nil || keep == ForMemory {
+	if body, err = l.pack(room, d.state.kernel, pix, stride, l.planes()); err != nil || keep == ForMemory {
 		return body, nil, err
 	}
 	head, tail := withoutIDAT(data)

@@ -58,7 +58,7 @@ func (d *Decoder) packRaw(room, data []byte, h Header) (body int, remainder [][]
 			f.palette = append(f.palette, c[:]...)
 		}
 	}
-	w := newLosslessWriter(room, f.lossless, d.kept.kernel)
+	w := newLosslessWriter(room, f.lossless, d.state.kernel)
 	rest := differences{row: make([]byte, f.raw.stride)}
 	line := make([]byte, f.width*f.planes())
 	for y := range f.height {

@@ -114,7 +114,7 @@ func (d *Decoder) packPixels(room, data []byte, h Header) (body int, err error) 
 	n := v.Color.Channels()
 	pix := Image{Stride: n * h.Width, Height: h.Height, Width: h.Width}
 	pix.Pix = room[len(room)-pix.Stride*h.Height:]
-	if err := d.codecs[h.Format](&d.kept, pix, data, v); err != nil {
+	if err := d.codecs[h.Format](&d.state, pix, data, v); err != nil {
 		return 0, err
 	}
 	return d.packImage(room, pix, n)
@@ -126,7 +126,7 @@ func (d *Decoder) packImage(room []byte, m Image, channels int) (body int, err e
 	if channels == 1 || allGray(m) {
 		l.pixels = pixelsGray
 	}
-	return l.pack(room, d.kept.kernel, m.Pix, m.Stride, channels)
+	return l.pack(room, d.state.kernel, m.Pix, m.Stride, channels)
 }
 
 // allGray reports whether all pixels of an RGB image are gray.

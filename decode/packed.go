@@ -66,7 +66,7 @@ type packed struct {
 
 // packedKinds holds the decoder for each kind of body. A codec checks everything that it reads: the
 // checksum may not have been computed.
-type packedKinds [numKinds]func(k *kept, dst Image, p packed, v view) error
+type packedKinds [numKinds]func(k *codecState, dst Image, p packed, v view) error
 
 var (
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -177,7 +177,7 @@ func (p *packed) verifyFor(data []byte, r Region, scale int) error {
 	if !ok {
 		return endsEarly(true)
 	}
-	first, end := s.of(r, scale)
+	first, end := s.covering(r, scale)
 	return p.verify(data, s, first, end)
 }
 
@@ -226,7 +226,7 @@ func (p *packed) sum(file, body []byte) {
 
 // packedCodec returns a codec that decodes packed images by kind.
 func packedCodec(kinds packedKinds) codec {
-	return func(k *kept, dst Image, data []byte, v view) error {
+	return func(k *codecState, dst Image, data []byte, v view) error {
 		p, err := openPacked(data)
 		if err == nil && !v.Verified {
 			err = p.verifyFor(data, v.Region, v.Scale)

@@ -102,7 +102,7 @@ func (d *Decoder) packTo(to, data []byte, h Header, keep Remainder) (n int, err 
 		err = fmt.Errorf("%w: of what is packed", ErrNoPackedForm)
 	case h.Format == JPEG:
 		p.kind = kindCoefficients
-		if body, err = d.kept.packTiers(room, data, h); err == nil && keep == ForFile {
+		if body, err = d.state.packTiers(room, data, h); err == nil && keep == ForFile {
 			remainder, err = jpegRemainder(data, room[:body], h.Width, h.Height)
 		}
 	case h.Format == PNG:
@@ -137,19 +137,19 @@ type Packing struct {
 
 // startPacking makes the codec pack a JPEG while decoding it.
 func (d *Decoder) startPacking(t *Task, v *view) {
-	d.kept.room = nil
-	if t.Pack == nil || v.Header.Format != JPEG || d.kept.kernel < Portable || d.kept.to != 0 {
+	d.state.room = nil
+	if t.Pack == nil || v.Header.Format != JPEG || d.state.kernel < Portable || d.state.to != 0 {
 		return
 	}
 	if packsInto(t.Pack.To, t.Data, v.Header, ForMemory) == nil {
-		d.kept.room = t.Pack.To[packedHead:]
+		d.state.room = t.Pack.To[packedHead:]
 	}
 }
 
 // endPacking packs an image that was not packed during decoding.
 func (d *Decoder) endPacking(t *Task, v *view, err error) {
-	p, room := t.Pack, d.kept.room
-	if d.kept.room = nil; p == nil {
+	p, room := t.Pack, d.state.room
+	if d.state.room = nil; p == nil {
 		return
 	}
 	p.Size, p.Err = 0, err
@@ -157,10 +157,10 @@ func (d *Decoder) endPacking(t *Task, v *view, err error) {
 	case err != nil:
 	case room != nil:
 		body := 0
-		if body, p.Err = endTiers(&d.kept, room); p.Err == nil {
+		if body, p.Err = endTiers(&d.state, room); p.Err == nil {
 			p.Size = v.Header.packed(kindCoefficients).seal(p.To, body)
 		}
-	case d.kept.to != 0:
+	case d.state.to != 0:
 		p.Err = ErrPart
 	default:
 		p.Size, p.Err = d.packDecoded(t, v)

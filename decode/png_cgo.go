@@ -9,7 +9,7 @@ import "C"
 
 // pngPath is how C decodes. libpng is slower than our own code on every processor, so only LibJPEG
 // stands for it.
-func (k *kept) pngPath() C.int {
+func (k *codecState) pngPath() C.int {
 	switch k.kernel {
 	case LibJPEG:
 		return C.BFS_PNG_LIBRARY
@@ -20,7 +20,7 @@ func (k *kept) pngPath() C.int {
 }
 
 // png decodes with libdeflate and our own code if possible, and with libpng otherwise.
-func (k *kept) png(dst Image, data []byte, v view) error {
+func (k *codecState) png(dst Image, data []byte, v view) error {
 	// libpng reads no further than the region's last row.
 	if v.Region.Y+v.Region.H < v.Header.Height && !pngComplete(data) {
 		return endsEarly(true)
@@ -74,7 +74,7 @@ func pngScratch(width, height, bits int) int64 {
 
 // storedPNG writes pixels as they are stored, pixel bytes each, the high byte of a sample first;
 // each sample of less than 8 bits takes a byte.
-func storedPNG(k *kept, to, data []byte, h Header, pixel int) error {
+func storedPNG(k *codecState, to, data []byte, h Header, pixel int) error {
 	if k.kernel == Pure {
 		return goStoredPNG(to, data, pixel)
 	}

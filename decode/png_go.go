@@ -9,7 +9,7 @@ import (
 )
 
 // goPNG decodes with image/png, which is given only the chunks that determine the pixels.
-func goPNG(_ *kept, dst Image, data []byte, v view) error {
+func goPNG(_ *codecState, dst Image, data []byte, v view) error {
 	critical, err := pngCritical(data)
 	if err != nil {
 		return err

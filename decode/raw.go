@@ -85,7 +85,7 @@ func (f *rawImage) write(row, from []byte) {
 }
 
 // decodeRaw decodes BMP and PNM.
-func decodeRaw(_ *kept, dst Image, data []byte, v view) error {
+func decodeRaw(_ *codecState, dst Image, data []byte, v view) error {
 	f, err := rawOf(v.Header.Format, data)
 	switch {
 	case err != nil:

@@ -67,8 +67,8 @@ func (s *strips) each(f func(i int, from, to int64, sum []byte) bool) bool {
 	return true
 }
 
-// of returns which rows of strips are read to decode a region at 1/scale.
-func (s *strips) of(r Region, scale int) (first, end int) {
+// covering returns which rows of strips are read to decode a region at 1/scale.
+func (s *strips) covering(r Region, scale int) (first, end int) {
 	first = max(0, (r.Y-s.beyond)*scale/s.rows)
 	return first, min(s.down, (scale*(r.Y+r.H+s.beyond)+s.rows-1)/s.rows)
 }
@@ -84,7 +84,7 @@ func packedPart(head []byte, size int64, r Region, scale int) (from, to int64, o
 	if !ok || r.Y < 0 || r.H < 1 || r.Y+r.H > (p.height+scale-1)/scale {
 		return 0, 0, false
 	}
-	first, end := s.of(r, scale)
+	first, end := s.covering(r, scale)
 	if end-first == s.down {
 		return 0, 0, false // the rest has a checksum, too
 	}

@@ -11,10 +11,10 @@ import "C"
 
 import "fmt"
 
-func (k *kept) tiersKernel() C.int { return inC(k.kernel) }
+func (k *codecState) tiersKernel() C.int { return inC(k.kernel) }
 
 // coefficients decodes a view of a packed JPEG.
-func (k *kept) coefficients(dst Image, p packed, v view) error {
+func (k *codecState) coefficients(dst Image, p packed, v view) error {
 	to, view := cView(dst, v)
 	code := C.bfs_tiers_decode(&k.c, k.tiersKernel(), cBytes(p.body), C.size_t(len(p.body)), to, view)
 	return k.result(code, "packed JPEG")
@@ -22,7 +22,7 @@ func (k *kept) coefficients(dst Image, p packed, v view) error {
 
 // packTiers makes the body of a packed JPEG, with packedSlack zeros at its end, and returns its
 // size. If our own decoder leaves an image to libjpeg-turbo, the error is ErrNoPackedForm.
-func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
+func (k *codecState) packTiers(to, data []byte, h Header) (body int, err error) {
 	if k.kernel == Pure {
 		return 0, errNotOurs
 	}
@@ -41,7 +41,7 @@ func (k *kept) packTiers(to, data []byte, h Header) (body int, err error) {
 var errNotOurs = fmt.Errorf("%w: of a JPEG that is left to libjpeg-turbo", ErrNoPackedForm)
 
 // endTiers completes the body of the last JPEG.
-func endTiers(k *kept, to []byte) (body int, err error) {
+func endTiers(k *codecState, to []byte) (body int, err error) {
 	n := int(k.c.packed)
 	if n == 0 {
 		return 0, errNotOurs

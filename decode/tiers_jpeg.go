@@ -24,7 +24,7 @@ func (p *packed) restoreJPEG() ([]byte, error) {
 }
 
 // goCoefficients decodes a packed JPEG by restoring its file.
-func goCoefficients(k *kept, dst Image, p packed, v view) error {
+func goCoefficients(k *codecState, dst Image, p packed, v view) error {
 	if len(p.remainder) == 0 {
 		return unsupported("a JPEG that was packed for memory takes a build with cgo")
 	}

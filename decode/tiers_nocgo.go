@@ -6,6 +6,6 @@ import "fmt"
 
 var errNotOurs = fmt.Errorf("%w: of JPEGs, in a build without cgo", ErrNoPackedForm)
 
-func (*kept) packTiers(to, data []byte, h Header) (body int, err error) { return 0, errNotOurs }
+func (*codecState) packTiers(to, data []byte, h Header) (body int, err error) { return 0, errNotOurs }
 
-func endTiers(k *kept, to []byte) (body int, err error) { return 0, errNotOurs }
+func endTiers(k *codecState, to []byte) (body int, err error) { return 0, errNotOurs }

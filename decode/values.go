@@ -62,7 +62,7 @@ func (l lossless) valueBytes() (int, error) {
 }
 
 // ValueNeeds is Needs for Values.
-func (d *Decoder) ValueNeeds(h Header) int64 { return h.Scratch + d.kept.lacks(h, valueScratch(h)) }
+func (d *Decoder) ValueNeeds(h Header) int64 { return h.Scratch + lacks(&d.state, h, valueScratch(h)) }
 
 // ValueNeeds is Decoder.ValueNeeds for one that holds nothing.
 func ValueNeeds(h Header) int64 { return h.Scratch + valueScratch(h) }
@@ -83,7 +83,7 @@ func (d *Decoder) Values(to, data []byte, h Header) error {
 	}
 	switch stride := h.Width * n; h.Format {
 	case PNG:
-		return storedPNG(&d.kept, to, data, h, n)
+		return storedPNG(&d.state, to, data, h, n)
 	case Packed:
 		return packedValues(to, data, stride)
 	default:

@@ -10,7 +10,7 @@ import "C"
 import "unsafe"
 
 // webp decodes with libwebp.
-func (k *kept) webp(dst Image, data []byte, v view) error {
+func (k *codecState) webp(dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
 	if err != nil {
 		return err

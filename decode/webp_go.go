@@ -10,7 +10,7 @@ import (
 
 // goWebP decodes with golang.org/x/image, and converts the planes of lossy images with
 // libwebp's arithmetic, to the same bytes.
-func goWebP(_ *kept, dst Image, data []byte, v view) error {
+func goWebP(_ *codecState, dst Image, data []byte, v view) error {
 	w, err := readWebP(data, true)
 	if err != nil {
 		return err

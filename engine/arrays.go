@@ -43,8 +43,8 @@ func (b *batch) placeArrays(c Budget) {
 
 // fetchArray reads the array. There is nothing to read if the sample has none, or if it stands in
 // for another sample and the array is ragged: the slot then has no room for its rows.
-func (l beside) fetchArray(id int64, st catalog.Status) error {
-	all, p, b := l.batches, &l.sample, l.item.b
+func (l besideImage) fetchArray(id int64, st catalog.Status) error {
+	all, p, b := l.batches, &l.sample, l.item.batch
 	i, _ := l.part.Array()
 	o := all.catalog.Options.Arrays[i]
 	if err := all.bad.indexed(id); err != nil {
@@ -71,22 +71,22 @@ func (l beside) fetchArray(id int64, st catalog.Status) error {
 // drawArray copies the elements into the slot.
 func (d *drawer) drawArray(l *load) error {
 	i, _ := l.part.Array()
-	to := l.item.b.arrayBytes(i, l.item.slot)
+	to := l.item.batch.arrayBytes(i, l.item.slot)
 	clear(to[copy(to, l.sample.data):])
 	return nil
 }
 
 // readFile reads a file that belongs to a sample, beside its image.
-func (l beside) readFile(ds *dataset.Dataset, row int) error {
+func (l besideImage) readFile(ds *dataset.Dataset, row int) error {
 	all, p := l.batches, &l.sample
 	l.beginFetch(p.id)
 	l.input.refused = nil
 	given := all.memory.idle.given.Load()
 	var read int64
 	var err error
-	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.of().Epoch, nil, l.input.grow, nil, 0)
+	p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.source().Epoch, nil, l.input.grow, nil, 0)
 	if outOfDescriptors(err) && all.memory.giveBackIdle(given) {
-		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.of().Epoch, nil, l.input.grow, nil, 0)
+		p.data, read, p.seen, err = ds.LoadPart(all.ctx, row, l.item.source().Epoch, nil, l.input.grow, nil, 0)
 	}
 	if err = cmp.Or(l.input.refused, err); err == nil {
 		all.meter.readBeside(read)

@@ -100,12 +100,12 @@ type progress struct {
 	writers  int     // users of the buffer: batch workers, and drawers writing into it
 	bad      error   // the error of the first bad item; the batch fails with it once all others were tried
 	badAt    int     // the number of that item
-	joined   joined
+	outcomes outcomes
 }
 
-// joined tracks the parts of each sample, in a batch that replaces or zeroes bad samples and makes
-// several parts of each. A sample is bad if any of its parts is.
-type joined struct {
+// outcomes tracks the parts of each sample, in a batch that replaces or zeroes bad samples and
+// makes several parts of each. A sample is bad if any of its parts is.
+type outcomes struct {
 	left []int8          // by slot: how many parts are still to be tried; nil: there is one part
 	bad  map[int32]error // what is wrong, by item
 }
@@ -138,7 +138,7 @@ func (b *batch) assignSamples(c Budget) {
 	b.placeArrays(c)
 	b.parts = c.partsOf(b.key.Part)
 	if len(b.parts) > 1 && c.Options.OnError != Fail {
-		b.joined = joined{slices.Repeat([]int8{int8(len(b.parts))}, b.items), map[int32]error{}}
+		b.outcomes = outcomes{slices.Repeat([]int8{int8(len(b.parts))}, b.items), map[int32]error{}}
 	}
 }
 

@@ -19,13 +19,13 @@ type batches struct {
 	catalog *Catalog
 	opts    *Options // the same as the catalog's
 	memory  *memory
-	kept    *kept
+	caches  *caches
 	bad     *badParts
 	meter   *meter
 
 	mu       sync.Mutex
 	table    map[Key]*batch // every batch that exists
-	tried    map[Key]bool   // batches that failed after each of their samples was tried
+	knownBad map[Key]bool   // batches that failed after each of their samples was tried
 	streams  *readahead.Streams
 	schedule *schedule
 	flow     *flow
@@ -168,10 +168,10 @@ func (all *batches) fail(b *batch, err error) {
 		if all.opts.OnError != Fail {
 			break // the replacement may be repaired
 		}
-		if len(all.tried) >= maxBadSamples {
-			clear(all.tried)
+		if len(all.knownBad) >= maxBadSamples {
+			clear(all.knownBad)
 		}
-		all.tried[b.key] = true
+		all.knownBad[b.key] = true
 	case cause != fault.Cancelled:
 		err = machineError(err)
 		if b.isSent() {
@@ -210,7 +210,7 @@ type shelf struct{ *batches }
 // Prefetch implements readahead.Shelf. It does not make a batch that failed before: the next Open
 // checks whether its files have changed.
 func (all shelf) Prefetch(k Key, form layout.Form) bool {
-	if all.closed || all.table[k] != nil || all.tried[k] {
+	if all.closed || all.table[k] != nil || all.knownBad[k] {
 		return false
 	}
 	all.newBatch(k, all.catalog.MadeIn(form))

@@ -68,7 +68,7 @@ func (w batchWorker) layOut(b *batch) (err error) {
 	if b.slots == nil && b.source == nil {
 		budget := Budget{all.catalog, all.opts}
 		b.assignSamples(budget)
-		b.order = b.inParts(all.kept.decodingOrder(b))
+		b.order = b.inParts(all.caches.decodingOrder(b))
 		if large := budget.largest(b.slots[:b.items], b.key.Part); large > 0 {
 			all.mu.Lock()
 			b.large = large

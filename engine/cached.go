@@ -22,40 +22,40 @@ const (
 	places
 )
 
-// kept holds what is kept of samples between their reads, and knows where it is.
-type kept struct {
+// caches holds what is kept of samples between their reads, and knows where it is.
+type caches struct {
 	ds      *dataset.Dataset
 	pages   *pages.Cache   // nil: there are no compressed pages
 	entries *entries.Store // where decoding of JPEGs can start; nil: unknown
 	cache   *cache.Cache   // nil: no cache
-	local   *local         // single samples on a local disk; nil: none are planned there
-	keeper  *keeper        // the plan for cache and local; nil: none
+	local   *localCache    // single samples on a local disk; nil: none are planned there
+	planner *planner       // the plan for cache and local; nil: none
 	forms   *forms         // in which form samples are in memory; nil: as stored
 	disk    *diskForms     // which samples the disk keeps packed, too; nil: none
 	rates   *rates
 }
 
-// openKept opens what the options ask for. busy reports whether an Open waits for a batch, and
+// openCaches opens what the options ask for. busy reports whether an Open waits for a batch, and
 // readsFree whether reads take no time.
-func openKept(c Budget, m *memory, busy, readsFree func() bool) *kept {
-	k := &kept{ds: c.Dataset, pages: openPages(c, m), entries: openEntries(c), rates: &rates{}}
+func openCaches(c Budget, m *memory, busy, readsFree func() bool) *caches {
+	k := &caches{ds: c.Dataset, pages: openPages(c, m), entries: openEntries(c), rates: &rates{}}
 	m.pages = k.pages
-	k.cache, k.keeper = openCache(c, m, busy)
-	if k.keeper != nil {
-		k.forms = k.keeper.shares.forms
+	k.cache, k.planner = openCache(c, m, busy)
+	if k.planner != nil {
+		k.forms = k.planner.shares.forms
 	}
 	if k.forms != nil {
 		k.forms.cache, k.forms.rates, k.forms.readsFree = k.cache, k.rates, readsFree
-		k.forms.ledger, k.forms.planning = m.ledger, k.keeper.bytes+k.keeper.needs
+		k.forms.ledger, k.forms.planning = m.ledger, k.planner.bytes+k.planner.needs
 	}
-	m.cache, m.keeper = k.cache, k.keeper
-	k.local = openLocal(c, k.keeper, m)
+	m.cache, m.planner = k.cache, k.planner
+	k.local = openLocalCache(c, k.planner, m)
 	k.disk = openDiskForms(c, m)
 	return k
 }
 
 // close writes what outlives the mount, and gives all memory back.
-func (k *kept) close() {
+func (k *caches) close() {
 	k.cache.Close()
 	k.ds.DropPages(k.pages)
 	k.pages.Close()
@@ -79,12 +79,12 @@ func openEntries(c Budget) *entries.Store {
 // samples that enter it and all others are spread evenly, those of each cost separately. If equally
 // many enter and leave, each one that enters follows one that leaves. This keeps both the size of
 // the caches and the load on storage level within the batch.
-func (k *kept) decodingOrder(b *batch) []int32 {
+func (k *caches) decodingOrder(b *batch) []int32 {
 	order := make([]int32, b.items)
 	for i := range order {
 		order[i] = int32(i)
 	}
-	if k.keeper == nil || !b.key.Part.HasImages() {
+	if k.planner == nil || !b.key.Part.HasImages() {
 		return order
 	}
 	const moves = places * places
@@ -108,8 +108,8 @@ func (k *kept) decodingOrder(b *batch) []int32 {
 
 // move says where a sample waits before a slot shows it, and where it will wait afterwards, if that
 // is planned already.
-func (k *kept) move(s shard.Slot) (from, to int, known bool) {
-	p, last := k.keeper.planOf(s.Epoch)
+func (k *caches) move(s shard.Slot) (from, to int, known bool) {
+	p, last := k.planner.planOf(s.Epoch)
 	switch {
 	case p == nil:
 	case p.memory.Kept(s.ID):
@@ -141,46 +141,46 @@ func turnOf(from, to int) float64 {
 // unknownIdentity is the identity of a file that could not be opened.
 var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 
-// load reads the encoded sample, from the cache or from storage, into the worker's input buffer. It
-// also returns the identity of the file, which is unknown if the file could not be opened. A
-// replacement is not part of the epoch's plan, so the cache does not record it. Only those bytes of
-// a JPEG that are decoded from entry points may be there, unless whole is true: that is for a
-// sample of which too little was read before.
-func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
-	all, b := l.batches, it.b
+// readSample reads the encoded sample, from the cache or from storage, into the worker's input
+// buffer. It also returns the identity of the file, which is unknown if the file could not be
+// opened. A replacement is not part of the epoch's plan, so the cache does not record it. Only
+// those bytes of a JPEG that are decoded from entry points may be there, unless whole is true: that
+// is for a sample of which too little was read before.
+func (l *load) readSample(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
+	all, b := l.batches, it.batch
 	l.input.refused, l.late = nil, false
 	l.entries.AllowParts(!whole && !replacement && l.gpu == nil)
-	first, a := !replacement && !whole && !l.again, aim{}
+	first, a := !replacement && !whole && !l.readBefore, diskPlan{}
 	if first {
-		a = all.kept.local.aim(epoch, id)
+		a = all.caches.local.planned(epoch, id)
 	}
-	if data, seen, hit := l.cached(epoch, id, replacement || l.again); hit {
+	if data, seen, hit := l.readCache(epoch, id, replacement || l.readBefore); hit {
 		if first && !l.sample.packed {
-			l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
+			l.sample.mix, l.sample.packs = all.caches.shouldPack(epoch, id, data)
 		}
-		if l.again {
+		if l.readBefore {
 			return data, seen, nil
 		}
 		if !replacement {
 			b.hits.Add(1)
 		}
 		all.meter.hit(b.key.Epoch)
-		there := all.kept.local.has(id)
+		there := all.caches.local.has(id)
 		a.disk = a.disk && (there || !l.sample.packed) // a packed sample is not a file
-		all.kept.local.settle(a, epoch, id, seen, data, there)
+		all.caches.local.follow(a, epoch, id, seen, data, there)
 		return data, seen, nil
 	}
 	if l.input.refused != nil {
 		return nil, unknownIdentity, l.input.refused
 	}
-	if !whole && (replacement || all.kept.cache == nil || !all.kept.cache.Wants(epoch, id)) {
-		if data, read, seen, ok := all.kept.disk.load(epoch, id, l); ok {
+	if !whole && (replacement || all.caches.cache == nil || !all.caches.cache.Wants(epoch, id)) {
+		if data, read, seen, ok := all.caches.disk.load(epoch, id, l); ok {
 			l.sample.packed = true
 			b.bytes.Add(read)
-			all.meter.read(b.key.Epoch, read, l.again, false)
-			all.kept.rates.wasRead()
+			all.meter.read(b.key.Epoch, read, l.readBefore, false)
+			all.caches.rates.wasRead()
 			if first {
-				all.kept.cache.Missed(epoch, id)
+				all.caches.cache.Missed(epoch, id)
 			}
 			return data, seen, nil
 		}
@@ -188,30 +188,30 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 			return nil, unknownIdentity, l.input.refused
 		}
 	}
-	data, seen, here := all.kept.local.load(id, l)
+	data, seen, here := all.caches.local.load(id, l)
 	if l.input.refused != nil {
 		return nil, seen, l.input.refused
 	}
 	read, entire, err := int64(len(data)), here && first, error(nil)
 	if !here {
 		data, read, seen, entire, err = l.read(epoch, id, first, a.disk)
-	} else if !replacement && !l.again {
+	} else if !replacement && !l.readBefore {
 		b.local.Add(1)
 	}
 	if err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	all.meter.read(b.key.Epoch, read, whole || l.again, here)
-	all.kept.rates.wasRead()
+	all.meter.read(b.key.Epoch, read, whole || l.readBefore, here)
+	all.caches.rates.wasRead()
 	switch {
 	case entire:
-		l.sample.toDisk = all.kept.disk.wants(id)
-		l.late = all.kept.cache.Put(epoch, id, stampOf(seen), data)
-		l.sample.mix, l.sample.packs = all.kept.packs(epoch, id, data)
-		all.kept.local.settle(a, epoch, id, seen, data, here)
+		l.sample.toDisk = all.caches.disk.wants(id)
+		l.late = all.caches.cache.Put(epoch, id, stampOf(seen), data)
+		l.sample.mix, l.sample.packs = all.caches.shouldPack(epoch, id, data)
+		all.caches.local.follow(a, epoch, id, seen, data, here)
 	case first:
-		all.kept.cache.Missed(epoch, id)
+		all.caches.cache.Missed(epoch, id)
 	}
 	return data, seen, nil
 }
@@ -221,7 +221,7 @@ func (l *load) load(it item, epoch int, id int64, replacement, whole bool) ([]by
 func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read int64, seen dataset.Identity, entire bool, err error) {
 	all := l.batches
 	parts := l.entries != nil || sample.CostOf(all.catalog.Dataset, int(id)) != shard.Encoded
-	entire = first && (!parts || disk || all.kept.disk.wants(id) || all.kept.cache != nil && all.kept.cache.Wants(epoch, id))
+	entire = first && (!parts || disk || all.caches.disk.wants(id) || all.caches.cache != nil && all.caches.cache.Wants(epoch, id))
 	given := all.memory.idle.given.Load()
 	data, read, seen, err = l.loader.Load(all.ctx, epoch, id, entire, l.input.grow)
 	if outOfDescriptors(err) && all.memory.giveBackIdle(given) {
@@ -235,26 +235,26 @@ func (l *load) read(epoch int, id int64, first, disk bool) (data []byte, read in
 	return data, read, seen, entire, cmp.Or(l.input.refused, err)
 }
 
-// cached looks for the sample in the cache under the identity that its file has now. A
+// readCache looks for the sample in the cache under the identity that its file has now. A
 // sample that has changed since is not served.
-func (l *load) cached(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
+func (l *load) readCache(epoch int, id int64, replacement bool) ([]byte, dataset.Identity, bool) {
 	all := l.batches
-	if !all.kept.cache.Holds(id) {
+	if !all.caches.cache.Holds(id) {
 		return nil, unknownIdentity, false
 	}
 	now, err := all.catalog.Dataset.Check(int(id))
 	if err != nil {
 		if fault.Of(err) == fault.File {
-			all.kept.cache.Drop(id)
+			all.caches.cache.Drop(id)
 		}
 		return nil, now, false
 	}
 	get := func() (data []byte, packed, hit bool) {
-		return all.kept.cache.Get(epoch, id, stampOf(now), nil, l.input.grow)
+		return all.caches.cache.Get(epoch, id, stampOf(now), nil, l.input.grow)
 	}
 	if replacement {
 		get = func() (data []byte, packed, hit bool) {
-			return all.kept.cache.Peek(id, stampOf(now), nil, l.input.grow)
+			return all.caches.cache.Peek(id, stampOf(now), nil, l.input.grow)
 		}
 	}
 	data, packed, hit := get()
@@ -266,11 +266,11 @@ func stampOf(file dataset.Identity) cache.Stamp {
 	return cache.Stamp{Size: file.Size, ModTime: file.ModTime}
 }
 
-// packs says whether a sample that was read in an epoch is to be packed where it is kept: if that
-// is planned, and if there is room for packed samples to grow. It also returns the mix to which the
-// packed sample belongs. file is what was read.
-func (k *kept) packs(epoch int, id int64, file []byte) (mix, bool) {
-	in, planned := k.keeper.Packs(epoch, id)
+// shouldPack says whether a sample that was read in an epoch is to be packed where it is kept: if
+// that is planned, and if there is room for packed samples to grow. It also returns the mix to
+// which the packed sample belongs. file is what was read.
+func (k *caches) shouldPack(epoch int, id int64, file []byte) (mix, bool) {
+	in, planned := k.planner.ShouldPack(epoch, id)
 	format := decode.Sniff(file)
 	if !planned || format.Raw() || format == decode.Packed || !k.cache.Holds(id) {
 		return in, false

@@ -42,7 +42,7 @@ func caching(policy cache.Policy, size int64) func(*Options) {
 func readEpochs(t testing.TB, e *Engine, from, to int) (all [][]byte) {
 	t.Helper()
 	for epoch := from; epoch < to; epoch++ {
-		e.kept.keeper.settled() // in training, epochs last longer than planning
+		e.caches.planner.settled() // in training, epochs last longer than planning
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			for s := range e.catalog.Options.Shards {
 				all = append(all, read(t, e, Key{Shard: s, Epoch: epoch, Batch: batch}, layout.NHWCForm))
@@ -173,9 +173,9 @@ func TestDecodingOrderOfCosts(t *testing.T) {
 	const n, side, size = 768, 64, 96
 	dir, total := rawAndEncodedDir(t, n, side)
 	e := start(t, dir, caching(cache.Constant, total/2), func(o *Options) { o.BatchSize, o.PrefetchDepth = size, 0 })
-	e.kept.keeper.settled()
+	e.caches.planner.settled()
 	readEpochs(t, e, 0, 1)
-	e.kept.keeper.settled()
+	e.caches.planner.settled()
 	type kind struct {
 		held, kept bool
 		cost       shard.Cost
@@ -185,10 +185,10 @@ func TestDecodingOrderOfCosts(t *testing.T) {
 		b.slots, b.valid = e.catalog.Plan.Batch(0, 1, i, nil)
 		b.items = b.valid
 		all, half := map[kind]int{}, map[kind]int{}
-		for k, slot := range e.kept.decodingOrder(b) {
+		for k, slot := range e.caches.decodingOrder(b) {
 			id := b.slots[slot].ID
-			kept, _ := e.kept.keeper.Keep(1, id)
-			of := kind{e.kept.cache.Holds(id), kept, sample.CostOf(e.catalog.Dataset, int(id))}
+			kept, _ := e.caches.planner.Keep(1, id)
+			of := kind{e.caches.cache.Holds(id), kept, sample.CostOf(e.catalog.Dataset, int(id))}
 			if all[of]++; k < size/2 {
 				half[of]++
 			}

@@ -154,9 +154,9 @@ func (c Budget) spareMemory() int64 {
 	}
 	const plans = 4 // plans for four epochs at least
 	kept := shares{memory: 1}
-	if c.Dataset.Kept() != nil {
+	if c.Dataset.LocalSamples() != nil {
 		kept.disk = 1
-		used += o.Samples // see local.waits
+		used += o.Samples // see localCache.waits
 	}
 	planning := min(kept.needs(c)+plans*kept.bytes(c), o.MemoryLimit/2)
 	load, drawing := roomApart(o.MemoryLimit)
@@ -179,9 +179,9 @@ func (o *Options) keepConfig(ratio float64) keep.Config {
 	return keep.Config{Ratio: ratio, LocalFrom: o.LocalFrom, LocalTo: o.LocalTo}
 }
 
-// openCache creates the cache that the options ask for, and the keeper that plans for it and for
+// openCache creates the cache that the options ask for, and the planner that plans for it and for
 // the local cache; nil: there is none.
-func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
+func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *planner) {
 	o := c.Options
 	limit, ratio := c.cacheSize()
 	s, planned := shares{}, limit > 0 && o.CachePolicy == cache.Constant
@@ -192,9 +192,9 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 		}
 	}
 	s.addLocal(c)
-	var k *keeper
+	var k *planner
 	if planned || s.local() {
-		k = newKeeper(c, s, m.ledger, busy)
+		k = newPlanner(c, s, m.ledger, busy)
 	}
 	if limit == 0 {
 		return nil, k
@@ -210,7 +210,7 @@ func openCache(c Budget, m *memory, busy func() bool) (*cache.Cache, *keeper) {
 		if s.memory, s.forms = 0, nil; !s.local() {
 			return nil, nil
 		}
-		return nil, newKeeper(c, s, m.ledger, busy)
+		return nil, newPlanner(c, s, m.ledger, busy)
 	}
 	return opened, k
 }

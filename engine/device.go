@@ -22,7 +22,7 @@ import (
 type device struct {
 	batches *batches
 	gpu     *gpu.Device // nil: none
-	share   *share      // divides samples between the GPU and the processors; nil: the GPU makes none
+	share   *gpuShare   // divides samples between the GPU and the processors; nil: the GPU makes none
 	workers []*gpuWorker
 	use     gpuUse
 
@@ -35,7 +35,7 @@ type device struct {
 func newDevice(all *batches) *device {
 	d := &device{batches: all, gpu: all.opts.Device, wait: deviceWait}
 	if d.gpu != nil && (all.opts.DecodeOnDevice || all.opts.NVJPEG != "") {
-		d.share = &share{whole: all.opts.NVJPEG != ""}
+		d.share = &gpuShare{whole: all.opts.NVJPEG != ""}
 	}
 	return d
 }
@@ -210,10 +210,10 @@ func (d *device) leave(b *batch) {
 	for i := range b.items {
 		if b.isAway(i) {
 			b.finished--
-			if b.joined.left != nil {
-				b.joined.left[i]++
+			if b.outcomes.left != nil {
+				b.outcomes.left[i]++
 			}
-			all.again(b, int32(i)) // images are the first part of what a GPU makes
+			all.handOutAgain(b, int32(i)) // images are the first part of what a GPU makes
 		}
 	}
 	b.freeSlot(all.memory)

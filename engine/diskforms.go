@@ -15,7 +15,7 @@ import (
 //
 // A nil diskForms keeps and reads nothing.
 type diskForms struct {
-	packed *dataset.Kept
+	packed *dataset.LocalSamples
 	budget Budget
 	share  float64 // share of the samples that may be packed, for which there is room
 
@@ -62,7 +62,7 @@ func openDiskForms(c Budget, m *memory) *diskForms {
 }
 
 // packedOnDisk is what the local cache can keep packed.
-func (c Budget) packedOnDisk() *dataset.Kept {
+func (c Budget) packedOnDisk() *dataset.LocalSamples {
 	if o := c.Options; o.CacheForm != FormPacked || o.DecodeOnDevice || o.NVJPEG != "" {
 		return nil
 	}

@@ -27,7 +27,7 @@
 //     and drawings, each with all that it takes, before they start; reclaim says what gives way to
 //     what, and eviction takes batches for others.
 //   - badParts: what became of images, and of masks, that could not be read.
-//   - kept: what the cache and a local disk keep of each epoch, as the keeper plans in the
+//   - caches: what the cache and a local disk keep of each epoch, as the planner plans in the
 //     background. Nothing waits for it.
 //
 // A batch is wanted, in the making, ready, or failed. Only schedule.move changes that. If a batch

@@ -30,14 +30,14 @@ type drawer struct {
 	held     pinned.Use // memory of the decoders, as the account has it
 	charged  int64      // the part of its memory that is charged to the ledger
 
-	hands, able [2]*load // what it draws, and the part of it that is still wanted
+	loads, decodable [2]*load // what it draws, and the part of it that is still wanted
 
 	// Guarded by batches.mu.
-	loading *load // a load that it reads itself
-	resting bool  // it has nothing to do
-	turn    int   // counts the goroutines that took over from one whose read hangs
-	rounds  int   // counts the times it was given something to draw
-	probe   int   // the round in which it reads a sample itself, to measure how long that takes
+	loading   *load // a load that it reads itself
+	resting   bool  // it has nothing to do
+	takeovers int   // counts the goroutines that took over from one whose read hangs
+	rounds    int   // counts the times it was given something to draw
+	probe     int   // the round in which it reads a sample itself, to measure how long that takes
 }
 
 func newDrawer(all *batches, cpus machine.CPUs) *drawer {
@@ -61,7 +61,7 @@ func (d *drawer) presize(bytes int64) error {
 	if d.batches.opts.Decoding.Pairs(decode.Header{Format: decode.JPEG}) {
 		err = errors.Join(err, d.pixels[1].Presize(int(bytes)))
 	}
-	d.settle()
+	d.chargeScratch()
 	return err
 }
 
@@ -105,26 +105,26 @@ func (d *drawer) draw(hands []*load) {
 		d.try(able[1:])
 	}
 	for _, l := range able {
-		switch err := l.sample.drawn; {
+		switch err := l.sample.drawErr; {
 		case err == nil:
 			drawn++
-			if l.part == l.item.b.key.Part.First() {
+			if l.part == l.item.batch.key.Part.First() {
 				l.record()
 			}
 			if p := &l.sample; l.late { // samples that were to leave the cache before may have left it since
 				l.late = false
-				all.kept.cache.Again(l.item.of().Epoch, p.id, stampOf(p.seen), p.data)
+				all.caches.cache.Again(l.item.source().Epoch, p.id, stampOf(p.seen), p.data)
 			}
 		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == catalog.Images:
-			l.sample.drawn = partError{err, l.item.of().Epoch}
+			l.sample.drawErr = partError{err, l.item.source().Epoch}
 		}
 		l.item.endWriting()
 	}
 	if drawn > 0 && able[0].part == catalog.Images {
 		all.device.share.processorTook(began, drawn)
-		all.kept.rates.drew(able, time.Since(began))
+		all.caches.rates.drew(able, time.Since(began))
 	}
-	d.settle()
+	d.chargeScratch()
 }
 
 // packs prepares to pack a sample while it is drawn, as the first or second of a pair, if there is
@@ -134,7 +134,7 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 	if !p.packs && !p.toDisk {
 		return nil
 	}
-	k := d.batches.kept
+	k := d.batches.caches
 	if d.batches.opts.CacheForm == FormAuto && !k.rates.affords() {
 		p.packs = false // and the disk is not asked to keep any
 		return nil
@@ -159,7 +159,7 @@ func (d *drawer) packs(i int, l *load) *decode.Packing {
 
 // keepPacked keeps a sample as it was packed, if it has such a form.
 func (d *drawer) keepPacked(l *load, made *decode.Packing) {
-	k, p := d.batches.kept, &l.sample
+	k, p := d.batches.caches, &l.sample
 	if made == nil {
 		return
 	}
@@ -183,10 +183,10 @@ func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 func (d *drawer) begin(hands []*load) []*load {
 	d.batches.mu.Lock()
 	defer d.batches.mu.Unlock()
-	able := d.able[:0]
+	able := d.decodable[:0]
 	for _, l := range hands {
-		if l.sample.drawn = l.item.wanted(); l.sample.drawn == nil {
-			l.item.b.writers++
+		if l.sample.drawErr = l.item.wanted(); l.sample.drawErr == nil {
+			l.item.batch.writers++
 			able = append(able, l)
 		}
 	}
@@ -204,7 +204,7 @@ func (d *drawer) try(able []*load) bool {
 	if err != nil {
 		d.equip()
 		for _, l := range able {
-			l.sample.drawn = err
+			l.sample.drawErr = err
 		}
 	}
 	return err == nil
@@ -219,13 +219,13 @@ func (d *drawer) decode(able []*load) {
 	for _, l := range able {
 		if l.part != catalog.Images { // such a load is never one of a pair
 			if l.part == catalog.Masks {
-				l.sample.drawn = d.drawMask(l)
+				l.sample.drawErr = d.drawMask(l)
 			} else {
-				l.sample.drawn = d.drawArray(l)
+				l.sample.drawErr = d.drawArray(l)
 			}
 			continue
 		}
-		if l.sample.drawn = d.plan(n, l); l.sample.drawn != nil {
+		if l.sample.drawErr = d.plan(n, l); l.sample.drawErr != nil {
 			continue
 		}
 		if l.sample.entries {
@@ -242,7 +242,7 @@ func (d *drawer) decode(able []*load) {
 		errs = decode.DecodePair(&d.decoders, &tasks)
 	}
 	for i, l := range planned[:n] {
-		l.sample.drawn = l.finish(d.decoders[i], d.writers[i], errs[i])
+		l.sample.drawErr = l.finish(d.decoders[i], d.writers[i], errs[i])
 		d.keepPacked(l, tasks[i].Pack)
 	}
 }
@@ -251,7 +251,7 @@ func (d *drawer) decode(able []*load) {
 // memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.b; l.item.shows(l.part) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.batch; l.item.shows(l.part) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -284,7 +284,7 @@ func (d *drawer) trim() {
 		d.pixels[i].Free()
 		d.packed[i].Free()
 	}
-	d.settle()
+	d.chargeScratch()
 }
 
 func (d *drawer) close() {
@@ -295,8 +295,8 @@ func (d *drawer) close() {
 	}
 }
 
-// settle brings the accounts in line with what is held between images.
-func (d *drawer) settle() {
+// chargeScratch brings the accounts in line with what is held between images.
+func (d *drawer) chargeScratch() {
 	scratch := d.decoders[0].ScratchBytes() + d.decoders[1].ScratchBytes()
 	held := pinned.Use{Real: scratch, Reserved: scratch}
 	d.batches.memory.rest.Change(d.held, held)

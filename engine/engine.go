@@ -47,7 +47,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes()+c.Catalog.Options.MemoryBytes())
 	all := &batches{
 		catalog: c.Catalog, opts: c.Options, memory: m, bad: newBadParts(c, m.ledger), meter: &meter{start: time.Now()},
-		table: map[Key]*batch{}, tried: map[Key]bool{},
+		table: map[Key]*batch{}, knownBad: map[Key]bool{},
 	}
 	all.ctx, all.cancel = context.WithCancel(context.Background())
 	all.takeWork.L = &all.mu
@@ -58,14 +58,14 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.flow.room = &room{batches: all}
 	all.flow.room.some.L = &all.mu
 	m.batches = eviction{all} // before the cache, which takes its memory from batches
-	all.kept = openKept(c, m, all.meter.stalled, all.flow.readsFree)
+	all.caches = openCaches(c, m, all.meter.stalled, all.flow.readsFree)
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }
 
 func (e *Engine) start() {
 	e.batches.start()
-	e.kept.keeper.start()
+	e.caches.planner.start()
 }
 
 // closeWait is how long Close waits for reads that cannot be cancelled.
@@ -80,7 +80,7 @@ func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
 	}
-	e.kept.keeper.close()
+	e.caches.planner.close()
 	ended := make(chan struct{})
 	go func() {
 		e.wait.Wait()
@@ -107,7 +107,7 @@ func (e *Engine) Close() error {
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, l := range e.flow.hung.loads {
+	for _, l := range e.flow.hungReads.loads {
 		if l.fetchingSince.Load() != 0 {
 			names = append(names, e.bad.pathOf(l.fetching.Load()))
 		}
@@ -131,7 +131,7 @@ func (e *Engine) free() {
 		}
 	}
 	e.mu.Unlock()
-	for _, l := range e.flow.hung.loads {
+	for _, l := range e.flow.hungReads.loads {
 		l.input.giveBack()
 	}
 	for _, w := range e.device.workers {
@@ -140,7 +140,7 @@ func (e *Engine) free() {
 	for _, d := range e.flow.drawers {
 		d.close()
 	}
-	e.kept.close()
+	e.caches.close()
 	e.memory.close()
 }
 

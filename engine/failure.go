@@ -44,8 +44,8 @@ var (
 	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
 	// errLater means that a batch turned out to have large samples: see schedule.mayBegin.
 	errLater = errors.New("other batches may go first")
-	// errProven means that a part of a sample that the batch does not show is known to be good.
-	errProven = errors.New("known to be good")
+	// errKnownGood means that a part of a sample that the batch does not show is known to be good.
+	errKnownGood = errors.New("known to be good")
 	// errNoRoom means that the memory limit leaves no room at the moment. The work that asked for
 	// memory is not begun until there is some. It never reaches a reader.
 	errNoRoom = errors.New("no room under the memory limit yet")

@@ -317,7 +317,7 @@ func TestReplacementEndsWithTheStorage(t *testing.T) {
 // TestReplacementIsBounded: if all files are bad, the search is bounded, its records are charged to
 // the ledger, and it ends with the engine.
 func TestReplacementIsBounded(t *testing.T) {
-	const n = maxStandIns + 200
+	const n = maxReplacements + 200
 	dir := t.TempDir()
 	for i := range n { // all of one size, so that each one fits
 		writePPM(t, samplePath(dir, i), 2, 2, picture(i, 2, 2))
@@ -326,14 +326,14 @@ func TestReplacementIsBounded(t *testing.T) {
 	e := startFaulty(t, dir, func(int64) error { loads.Add(1); return decode.ErrCorrupt }, func(o *Options) { o.OnError, o.BatchSize, o.PrefetchDepth = Replace, 1, 0 })
 	before, _ := e.memory.ledger.usage(useIndex)
 	_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
-	if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), fmt.Sprint(maxStandIns)) {
+	if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), fmt.Sprint(maxReplacements)) {
 		t.Errorf("the open says %v", err)
 	}
-	if n := loads.Load(); n != maxStandIns+1 {
+	if n := loads.Load(); n != maxReplacements+1 {
 		t.Errorf("%d reads", n)
 	}
-	if after, _ := e.memory.ledger.usage(useIndex); after-before < maxStandIns*badFileBytes {
-		t.Errorf("%d bytes are charged for %d bad files", after-before, maxStandIns)
+	if after, _ := e.memory.ledger.usage(useIndex); after-before < maxReplacements*badFileBytes {
+		t.Errorf("%d bytes are charged for %d bad files", after-before, maxReplacements)
 	}
 }
 
@@ -426,7 +426,7 @@ func TestReadsThatComeBack(t *testing.T) {
 		opened <- opens(e, Key{}, layout.NHWCForm)
 	}()
 	eventually(t, "others stand in", func() bool {
-		return e.locked(func() bool { return e.batches.flow.hung.count.Load() > 0 && e.batches.flow.resting == 2 })
+		return e.locked(func() bool { return e.batches.flow.hungReads.count.Load() > 0 && e.batches.flow.resting == 2 })
 	})
 	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 	close(gate)
@@ -436,7 +436,7 @@ func TestReadsThatComeBack(t *testing.T) {
 	eventually(t, "all is as before", func() bool {
 		return e.locked(func() bool {
 			f := e.batches.flow
-			return e.batches.flow.hung.count.Load() == 0 && f.loading == 0 && f.resting == len(f.drawers)
+			return e.batches.flow.hungReads.count.Load() == 0 && f.loading == 0 && f.resting == len(f.drawers)
 		})
 	})
 	for _, k := range allKeys(e) {
@@ -448,16 +448,16 @@ func TestReadsThatComeBack(t *testing.T) {
 func TestReadThatReturnsAsItIsFoundToHang(t *testing.T) {
 	e := unstarted(t, 16)
 	l := newLoad(e.batches)
-	l.item = item{b: &batch{}}
-	e.batches.flow.hung.loads = append(e.batches.flow.hung.loads, l)
-	later := e.batches.flow.hung.began.Add(time.Hour)
+	l.item = item{batch: &batch{}}
+	e.batches.flow.hungReads.loads = append(e.batches.flow.hungReads.loads, l)
+	later := e.batches.flow.hungReads.began.Add(time.Hour)
 	for range 20_000 {
 		l.fetchingSince.Store(1)
 		var both sync.WaitGroup
 		both.Go(l.endFetch)
 		watcher{e.batches}.replaceStalled(later)
 		both.Wait()
-		if l.stalled || e.batches.flow.hung.count.Load() != 0 {
+		if l.stalled || e.batches.flow.hungReads.count.Load() != 0 {
 			t.Error("it counts as hanging")
 			break
 		}
@@ -554,7 +554,7 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	for i := range e.catalog.Plan.Batches(1, 0) {
 		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
 		if err != nil {
-			t.Fatalf("%d reads hang, and another shard waits: %v", e.batches.flow.hung.count.Load(), err)
+			t.Fatalf("%d reads hang, and another shard waits: %v", e.batches.flow.hungReads.count.Load(), err)
 		}
 		f.Close()
 	}
@@ -578,7 +578,7 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	hangs, cancelHanging := context.WithCancel(ctx)
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
-	eventually(t, "its reads hang", func() bool { return e.batches.flow.hung.count.Load() > 0 })
+	eventually(t, "its reads hang", func() bool { return e.batches.flow.hungReads.count.Load() > 0 })
 	eventually(t, "the next is laid out", func() bool {
 		return e.locked(func() bool {
 			b := e.batches.table[Key{Batch: 1}]
@@ -610,13 +610,13 @@ func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
 	hangs, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
-	eventually(t, "many reads hang", func() bool { return e.batches.flow.hung.count.Load() > standIns })
+	eventually(t, "many reads hang", func() bool { return e.batches.flow.hungReads.count.Load() > extraLoads })
 	ctx, end := context.WithTimeout(context.Background(), patience)
 	defer end()
 	for i := 1; i < 4; i++ {
 		f, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm)
 		if err != nil {
-			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.flow.hung.count.Load(), err)
+			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.flow.hungReads.count.Load(), err)
 		}
 		f.Close()
 	}
@@ -635,7 +635,7 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	if err := (standIn{l}).replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
+	if err := (badSlot{l}).replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}
 }

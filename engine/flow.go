@@ -27,10 +27,10 @@ import (
 type flow struct {
 	batches   *batches
 	newLoader func(o pixels.Options, e *sample.Entries) loader
-	hung      *hung
+	hungReads *hungReads
 	room      *room // where loads wait for memory
 	window    window
-	own       ownReads
+	ownReads  ownReads
 
 	drawers []*drawer
 	work    sync.Cond // a drawer may have something to do
@@ -38,10 +38,10 @@ type flow struct {
 	blocked bool      // a drawer has nothing to do because there is no memory to draw what is ready
 
 	loaders
-	ready     []*load // in the order in which they will be drawn
-	bytes     int64   // encoded bytes of the ready loads
-	mostBytes int64
-	spare     []*load // loads that carry nothing
+	ready      []*load // in the order in which they will be drawn
+	bytes      int64   // encoded bytes of the ready loads
+	mostBytes  int64
+	spareLoads []*load // loads that carry nothing
 
 	onlyGPU  bool      // the GPU gets everything
 	gpuWaits int       // workers of the GPU that wait for slots
@@ -107,8 +107,8 @@ func newFlow(all *batches) *flow {
 		batches: all, newLoader: func(p pixels.Options, e *sample.Entries) loader {
 			return sample.NewLoader(all.catalog.Dataset, o.Transform, p, e)
 		},
-		hung: &hung{batches: all, began: time.Now()}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
-		own: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
+		hungReads: &hungReads{batches: all, began: time.Now()}, window: newWindow(o.drawers(), o.loads(), all.catalog.Dataset.Remote),
+		ownReads: newOwnReads(all.catalog.Dataset.Remote), mostBytes: min(mostReady, o.MemoryLimit/shareOfReady), onlyGPU: o.NVJPEG != "",
 	}
 	f.work.L, f.gpuWork.L = &all.mu, &all.mu
 	f.next = make(chan *load, mostIdle)
@@ -122,18 +122,18 @@ func newFlow(all *batches) *flow {
 	return f
 }
 
-// usual is how many loads usually exist: those on their way, a pair for each drawer, and those of
-// the GPU's workers.
-func (f *flow) usual() int {
+// usualLoads is how many loads usually exist: those on their way, a pair for each drawer, and those
+// of the GPU's workers.
+func (f *flow) usualLoads() int {
 	d := f.batches.device
 	return f.window.size + 2*len(f.drawers) + len(d.workers)*d.mostHands()
 }
 
-// isIdle reports whether nothing is drawn, ready or being loaded, for the first time or again, or on
-// a GPU. Reads that hang, and loads that wait for memory, do not count.
+// isIdle reports whether nothing is drawn, ready or being loaded, for the first time or again, or
+// on a GPU. Reads that hang, and loads that wait for memory, do not count.
 func (f *flow) isIdle() bool {
-	carrying := len(f.hung.loads) - len(f.spare) - len(f.room.waiting)
-	return f.resting == len(f.drawers) && len(f.ready) == 0 && carrying <= int(f.hung.count.Load())
+	carrying := len(f.hungReads.loads) - len(f.spareLoads) - len(f.room.waiting)
+	return f.resting == len(f.drawers) && len(f.ready) == 0 && carrying <= int(f.hungReads.count.Load())
 }
 
 // underWay counts the samples between storage and the drawers.
@@ -142,22 +142,22 @@ func (f *flow) underWay() int { return f.loading + len(f.ready) }
 // mayLoad reports whether another sample may be loaded ahead. Loads that hang do not count, nor do
 // those that wait for memory.
 func (f *flow) mayLoad() bool {
-	if f.batches.closed || !f.own.slow {
+	if f.batches.closed || !f.ownReads.slow {
 		return false
 	}
-	n := f.underWay() - len(f.room.waiting) - int(f.hung.count.Load())
-	return f.window.isOpen(n) && f.bytes <= f.mostBytes && f.loading < 2*f.window.most+standIns
+	n := f.underWay() - len(f.room.waiting) - int(f.hungReads.count.Load())
+	return f.window.isOpen(n) && f.bytes <= f.mostBytes && f.loading < 2*f.window.most+extraLoads
 }
 
-// enter makes a sample ready to be drawn.
-func (f *flow) enter(l *load) {
+// addReady makes a sample ready to be drawn.
+func (f *flow) addReady(l *load) {
 	f.ready = append(f.ready, l)
 	f.bytes += int64(len(l.sample.data))
 }
 
-// push makes a sample ready to be drawn by another thread.
-func (f *flow) push(l *load) {
-	f.enter(l)
+// handOver makes a sample ready to be drawn by another thread.
+func (f *flow) handOver(l *load) {
+	f.addReady(l)
 	f.window.found(len(f.ready), len(f.drawers))
 	f.work.Signal()
 }
@@ -179,7 +179,7 @@ func (d *drawer) next() []*load {
 	d.rounds++
 	f.memoryCameBack()
 	for !all.closed {
-		if b := all.schedule.nextSlot(); b != nil && f.own.isDue(d, len(f.ready)) {
+		if b := all.schedule.nextSlot(); b != nil && f.ownReads.isDue(d, len(f.ready)) {
 			if !d.readHere(b) {
 				return nil
 			}
@@ -187,7 +187,7 @@ func (d *drawer) next() []*load {
 				continue // its read failed
 			}
 		}
-		if hands := f.pop(d); len(hands) > 0 {
+		if hands := f.takeReady(d); len(hands) > 0 {
 			f.loadAhead()
 			return hands
 		}
@@ -208,7 +208,7 @@ func (d *drawer) next() []*load {
 		d.resting = false
 		f.resting--
 		if starved {
-			all.kept.rates.waited(time.Since(rested))
+			all.caches.rates.waited(time.Since(rested))
 		}
 	}
 	return nil
@@ -225,9 +225,9 @@ func (f *flow) memoryCameBack() {
 	}
 }
 
-// pop takes what is drawn next, if there is memory for it: the sample that has waited longest, and
-// another one if the two gain from being decoded together.
-func (f *flow) pop(d *drawer) []*load {
+// takeReady takes what is drawn next, if there is memory for it: the sample that has waited
+// longest, and another one if the two gain from being decoded together.
+func (f *flow) takeReady(d *drawer) []*load {
 	if len(f.ready) == 0 {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (f *flow) pop(d *drawer) []*load {
 			return nil
 		}
 	}
-	hands := append(d.hands[:0], f.remove(0))
+	hands := append(d.loads[:0], f.remove(0))
 	if i := slices.IndexFunc(f.ready, (*load).pairable); i >= 0 && hands[0].pairable() && d.admit(1, f.ready[i], false) {
 		hands = append(hands, f.remove(i))
 	}
@@ -252,7 +252,7 @@ func (f *flow) pop(d *drawer) []*load {
 // wantsMore reports whether there is a drawer with nothing to do that more samples on their way
 // would help.
 func (f *flow) wantsMore() bool {
-	return f.own.slow && len(f.room.waiting) == 0 && f.underWay() >= f.window.size && f.window.size < f.window.most && f.batches.schedule.nextSlot() != nil
+	return f.ownReads.slow && len(f.room.waiting) == 0 && f.underWay() >= f.window.size && f.window.size < f.window.most && f.batches.schedule.nextSlot() != nil
 }
 
 // readHere has a drawer read the next sample of a batch itself, or two that gain from being decoded
@@ -264,12 +264,12 @@ func (d *drawer) readHere(b *batch) (ok bool) {
 		return ok
 	}
 	f, second := d.batches.flow, (*load)(nil)
-	if first.pairable() && b.state == making && len(b.todo) >= len(f.drawers) && f.hung.count.Load() == 0 {
+	if first.pairable() && b.state == making && len(b.todo) >= len(f.drawers) && f.hungReads.count.Load() == 0 {
 		second, ok = d.readOne(b)
 	}
-	f.enter(first) // not earlier, or another drawer could take it alone
+	f.addReady(first) // not earlier, or another drawer could take it alone
 	if second != nil {
-		f.enter(second)
+		f.addReady(second)
 	}
 	if !ok {
 		f.work.Signal()
@@ -281,15 +281,15 @@ func (d *drawer) readHere(b *batch) (ok bool) {
 // is no memory.
 func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	all, f := d.batches, d.batches.flow
-	l, turn := f.take(b), d.turn
+	l, turn := f.claimSlot(b), d.takeovers
 	d.loading = l
 	all.mu.Unlock()
 	watch := startWatch()
-	err := l.fetch(l.item.of().ID, catalog.StatusOK, false)
+	err := l.fetch(l.item.source().ID, catalog.StatusOK, false)
 	waited := watch.waited()
 	all.mu.Lock()
-	f.own.waitedFor(d, waited)
-	over := d.turn != turn
+	f.ownReads.waitedFor(d, waited)
+	over := d.takeovers != turn
 	if !over {
 		d.loading = nil
 		f.loading++
@@ -303,7 +303,7 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	case err != nil:
 		all.wait.Go(func() { l.conclude(err) })
 	case over:
-		f.push(l)
+		f.handOver(l)
 	default:
 		f.loading--
 		return l, true
@@ -312,15 +312,15 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	return nil, !over
 }
 
-// take hands the next slot of a batch to a load. The lock is held.
-func (f *flow) take(b *batch) (l *load) {
-	if n := len(f.spare); n > 0 {
-		l, f.spare = f.spare[n-1], f.spare[:n-1]
+// claimSlot hands the next slot of a batch to a load. The lock is held.
+func (f *flow) claimSlot(b *batch) (l *load) {
+	if n := len(f.spareLoads); n > 0 {
+		l, f.spareLoads = f.spareLoads[n-1], f.spareLoads[:n-1]
 	} else {
 		l = newLoad(f.batches)
-		f.hung.loads = append(f.hung.loads, l)
+		f.hungReads.loads = append(f.hungReads.loads, l)
 	}
-	l.take(b)
+	l.claim(b)
 	return l
 }
 
@@ -337,7 +337,7 @@ func (f *flow) loadAhead() {
 		if b == nil {
 			return
 		}
-		l := f.take(b)
+		l := f.claimSlot(b)
 		f.loading++
 		if f.idle > 0 {
 			f.idle--
@@ -345,7 +345,7 @@ func (f *flow) loadAhead() {
 			continue
 		}
 		f.batches.wait.Go(func() {
-			for ; l != nil; l = f.rest() {
+			for ; l != nil; l = f.awaitLoad() {
 				f.loadMore(l, nil)
 			}
 		})
@@ -356,9 +356,9 @@ func (f *flow) loadAhead() {
 // that the start of a goroutine does not count.
 const mostIdle = 32
 
-// rest waits for the next load. It returns nil if enough other goroutines rest, or when the engine
-// closes.
-func (f *flow) rest() *load {
+// awaitLoad waits for the next load. It returns nil if enough other goroutines rest, or when the
+// engine closes.
+func (f *flow) awaitLoad() *load {
 	f.batches.mu.Lock()
 	enough := f.batches.closed || f.idle >= min(f.window.size, mostIdle)
 	if !enough {
@@ -373,7 +373,7 @@ func (f *flow) rest() *load {
 
 // forGPU reports whether the workers of the GPU take all slots of images.
 func (f *flow) forGPU() bool {
-	return f.onlyGPU || f.batches.device.share.takesAll() && f.hung.count.Load() == 0
+	return f.onlyGPU || f.batches.device.share.takesAll() && f.hungReads.count.Load() == 0
 }
 
 // loadMore loads a sample, unless there is an error, and then further ones while more are wanted.
@@ -381,7 +381,7 @@ func (f *flow) loadMore(l *load, err error) {
 	all := f.batches
 	for ; l != nil; err = nil {
 		if err == nil {
-			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
+			err = l.fetchOrWait(l.item.source().ID, catalog.StatusOK, false)
 		}
 		if err != nil {
 			l.conclude(err)
@@ -389,11 +389,11 @@ func (f *flow) loadMore(l *load, err error) {
 		all.mu.Lock()
 		f.loading--
 		if err == nil {
-			f.push(l)
+			f.handOver(l)
 		}
 		l = nil
 		if b := all.schedule.nextSlot(); b != nil && f.mayLoad() {
-			l = f.take(b)
+			l = f.claimSlot(b)
 			f.loading++
 		}
 		all.mu.Unlock()
@@ -417,10 +417,10 @@ func (f *flow) moreSlots(n int) {
 
 // wasDrawn ends the first attempt at a slot.
 func (l *load) wasDrawn() {
-	err := l.sample.drawn
+	err := l.sample.drawErr
 	switch {
-	case l.drawn != nil:
-		l.drawn <- struct{}{}
+	case l.drawDone != nil:
+		l.drawDone <- struct{}{}
 	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
 		l.batches.wait.Go(func() { l.conclude(err) })
 	default:
@@ -432,16 +432,16 @@ func (l *load) wasDrawn() {
 func (l *load) conclude(err error) {
 	was := err
 	if err = l.judge(err); was == nil && err != nil { // another part of the sample is at fault
-		l.batches.wait.Go(func() { l.end(standIn{l}.settle(err)) })
+		l.batches.wait.Go(func() { l.endItem(badSlot{l}.applyOnError(err)) })
 		return
 	}
-	l.end(standIn{l}.settle(err))
+	l.endItem(badSlot{l}.applyOnError(err))
 }
 
-// end ends a load's item. The load becomes spare before anyone is woken, so that the next sample
-// can use it.
-func (l *load) end(err error) {
-	it, at := l.item, l.sample.at
+// endItem ends a load's item. The load becomes spare before anyone is woken, so that the next
+// sample can use it.
+func (l *load) endItem(err error) {
+	it, at := l.item, l.sample.slotOnGPU
 	l.batches.flow.recycle(l)
 	l.batches.itemDone(it, at, err)
 }
@@ -452,12 +452,12 @@ func (f *flow) presizeLoads() {
 	if hint == 0 {
 		return
 	}
-	for range f.usual() {
+	for range f.usualLoads() {
 		l := newLoad(f.batches)
 		if err := l.input.presize(hint); err != nil {
 			f.batches.opts.Logger.Warn("an input buffer could not be allocated beforehand", "reason", err)
 		}
-		f.hung.loads, f.spare = append(f.hung.loads, l), append(f.spare, l)
+		f.hungReads.loads, f.spareLoads = append(f.hungReads.loads, l), append(f.spareLoads, l)
 	}
 }
 
@@ -469,19 +469,19 @@ func (f *flow) recycle(l *load) {
 	l.gpu = nil
 	all.mu.Lock()
 	f.room.notLarge(l)
-	if len(f.spare) < f.usual() || all.closed {
-		f.spare = append(f.spare, l)
+	if len(f.spareLoads) < f.usualLoads() || all.closed {
+		f.spareLoads = append(f.spareLoads, l)
 		all.mu.Unlock()
 		return
 	}
-	f.hung.loads = without(f.hung.loads, l)
+	f.hungReads.loads = without(f.hungReads.loads, l)
 	all.mu.Unlock()
 	l.input.giveBack()
 }
 
 // trim frees what idle loads and drawers keep for the next sample.
 func (f *flow) trim() {
-	for _, l := range f.spare {
+	for _, l := range f.spareLoads {
 		l.input.giveBack()
 	}
 	for _, d := range f.drawers {
@@ -493,15 +493,15 @@ func (f *flow) trim() {
 
 // drawAgain makes the pixels of a sample whose first attempt has ended.
 func (l *load) drawAgain() error {
-	l.drawn = make(chan struct{}, 1)
-	defer func() { l.drawn = nil }()
+	l.drawDone = make(chan struct{}, 1)
+	defer func() { l.drawDone = nil }()
 	all, f := l.batches, l.batches.flow
 	all.mu.Lock()
-	f.push(l)
+	f.handOver(l)
 	all.mu.Unlock()
 	select {
-	case <-l.drawn:
-		return l.sample.drawn
+	case <-l.drawDone:
+		return l.sample.drawErr
 	case <-all.ctx.Done():
 	}
 	all.mu.Lock()
@@ -512,17 +512,17 @@ func (l *load) drawAgain() error {
 	}
 	all.mu.Unlock()
 	if i < 0 { // it is being drawn
-		<-l.drawn
+		<-l.drawDone
 	}
 	return ErrClosed
 }
 
-// standIn starts a goroutine for each drawer whose own read is among those that hang.
-func (f *flow) standIn(hanging []*load) {
+// replaceHanging starts a goroutine for each drawer whose own read is among those that hang.
+func (f *flow) replaceHanging(hanging []*load) {
 	for _, d := range f.drawers {
 		if d.loading != nil && slices.Contains(hanging, d.loading) {
 			d.loading = nil
-			d.turn++
+			d.takeovers++
 			f.loading++ // from now on, it counts like any other load
 			f.batches.wait.Go(d.run)
 		}

@@ -28,14 +28,14 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
-	l := e.batches.flow.take(b)
+	l := e.batches.flow.claimSlot(b)
 	e.batches.mu.Unlock()
 	if wrap != nil {
 		real := l.loader
 		defer func() { l.loader = real }()
 		l.loader = wrap(l.loader)
 	}
-	if err := l.fetch(l.item.of().ID, catalog.StatusOK, false); err != nil {
+	if err := l.fetch(l.item.source().ID, catalog.StatusOK, false); err != nil {
 		t.Fatal(err)
 	}
 	return l

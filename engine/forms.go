@@ -86,7 +86,7 @@ func newForms(c Budget, limit int64) *forms {
 	if o.CacheForm == FormEncoded || c.mayPack() != nil {
 		return nil
 	}
-	if o.CacheForm == FormAuto && c.Dataset.Kept() != nil {
+	if o.CacheForm == FormAuto && c.Dataset.LocalSamples() != nil {
 		return nil // mounts that share a local cache share one plan, which must not depend on what each of them has measured
 	}
 	return &forms{budget: c, limit: limit, room: cache.Room(cache.Constant, limit, o.Samples), left: math.MaxInt64}
@@ -134,7 +134,7 @@ func (f *forms) stats() (s FormStats) {
 
 // choose says in which form a plan keeps its samples, and how many it keeps, as a share of those
 // that an epoch reads. disk is the share that a local cache should have: a sample that leaves
-// memory packed has no file for it. Only the keeper calls it.
+// memory packed has no file for it. Only the planner calls it.
 func (f *forms) choose(disk float64) (mix, float64) {
 	if f.costs == (cache.Costs{}) {
 		f.learn()

@@ -43,7 +43,7 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 		// No batch of the next epoch is made before this one ends, and with it the wait for the
 		// next plan: what is read before there is one is not packed.
 		e := start(t, dir, packingAll(64<<20), change, func(o *Options) { o.PrefetchDepth = 0 })
-		e.kept.rates.waited(time.Hour) // so that there is time to pack, however busy the machine is
+		e.caches.rates.waited(time.Hour) // so that there is time to pack, however busy the machine is
 		got := readEpochs(t, e, 0, 4)
 		for i := range want {
 			if !bytes.Equal(got[i], want[i]) {
@@ -99,26 +99,26 @@ func TestPackedHitsPerBatch(t *testing.T) {
 		all += ds.Stat(i).Size
 	}
 	e := start(t, dir, packingAll(all*6/10), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs, o.BatchSize = FormAuto, 0, 9, size })
-	e.kept.keeper.settled()
+	e.caches.planner.settled()
 	// This is as if much had been measured, of storage that is fast enough for some packed samples.
 	const many = 1 << 30
-	r, drawers := e.kept.rates, time.Duration(e.opts.drawers())
+	r, drawers := e.caches.rates, time.Duration(e.opts.drawers())
 	r.mu.Lock()
 	for w, took := range map[work]time.Duration{decoding: 800, unpacking: 200, packing: 900} {
 		r.drawn[w] = clock{many, many * took}
 	}
 	r.read, r.starved = many, many*650*drawers
 	r.mu.Unlock()
-	e.kept.forms.readsFree = func() bool { return false }
+	e.caches.forms.readsFree = func() bool { return false }
 	level := 0
 	for epoch := range 6 {
-		before := e.kept.keeper.computed(epoch - 1)
+		before := e.caches.planner.computed(epoch - 1)
 		for batch := range e.catalog.Plan.Batches(0, epoch) {
 			hits, packed := 0, 0
 			slots, valid := e.catalog.Plan.Batch(0, epoch, batch, nil)
 			for _, slot := range slots[:valid] {
 				stamp := stampOf(ds.Stat(int(slot.ID)))
-				if _, is, hit := e.kept.cache.Peek(slot.ID, stamp, nil, func(n int) []byte { return make([]byte, n) }); hit {
+				if _, is, hit := e.caches.cache.Peek(slot.ID, stamp, nil, func(n int) []byte { return make([]byte, n) }); hit {
 					hits++
 					if is {
 						packed++
@@ -134,7 +134,7 @@ func TestPackedHitsPerBatch(t *testing.T) {
 			}
 			read(t, e, Key{Epoch: epoch, Batch: batch}, layout.NHWCForm)
 		}
-		e.kept.keeper.settled()
+		e.caches.planner.settled()
 	}
 	if level < 3*n/size {
 		t.Errorf("in %d batches only, some are packed and some not: %+v", level, e.Stats().Forms)
@@ -150,12 +150,12 @@ func TestDamagedPackedSample(t *testing.T) {
 	got := readEpochs(t, e, 0, 1)
 	for id := range int64(16) {
 		stamp := stampOf(e.catalog.Dataset.Stat(int(id)))
-		data, packed, ok := e.kept.cache.Peek(id, stamp, nil, func(n int) []byte { return make([]byte, n) })
+		data, packed, ok := e.caches.cache.Peek(id, stamp, nil, func(n int) []byte { return make([]byte, n) })
 		if !packed || !ok {
 			t.Fatalf("sample %d is not packed", id)
 		}
-		e.kept.cache.Drop(id)
-		e.kept.cache.Put(0, id, stamp, make([]byte, stamp.Size))
+		e.caches.cache.Drop(id)
+		e.caches.cache.Put(0, id, stamp, make([]byte, stamp.Size))
 		switch id % 3 {
 		case 0:
 			data[5] = 77
@@ -164,7 +164,7 @@ func TestDamagedPackedSample(t *testing.T) {
 		default:
 			clear(data[len(data)/2:])
 		}
-		if !e.kept.cache.Replace(id, stamp, data, math.MaxInt64) {
+		if !e.caches.cache.Replace(id, stamp, data, math.MaxInt64) {
 			t.Fatalf("sample %d was not replaced", id)
 		}
 	}

@@ -42,19 +42,19 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	wantedLater := holding(20, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 9}})
 	wantedBefore := holding(30, &batch{state: making, asked: asked{refs: 1, waiting: 1, askedAs: 3}})
 	isOpen := holding(31, &batch{state: ready, asked: asked{refs: 1, opened: true, openedAs: 1}})
-	e.kept.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
+	e.caches.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
 	idle, err := e.memory.pool.Get(size)
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle.Release()
-	if e.kept.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
-		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.kept.cache.Stats().Real, e.batchBytes())
+	if e.caches.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
+		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.caches.cache.Stats().Real, e.batchBytes())
 	}
 
 	spare := newLoad(e.batches)
-	spare.item.b = &batch{}
-	if _, err := spare.input.growFor(spare.item.b, 1<<15); err != nil {
+	spare.item.batch = &batch{}
+	if _, err := spare.input.growFor(spare.item.batch, 1<<15); err != nil {
 		t.Fatal(err)
 	}
 	e.flow.recycle(spare)
@@ -68,7 +68,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	b := &batch{key: Key{Batch: 35}, asked: asked{refs: 1, waiting: 1, askedAs: 5}}
 	for e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) {
 		gaveWay("idle memory", e.batchBytes() <= 7*size)
-		gaveWay("the cache", e.kept.cache.Stats().Real == 0)
+		gaveWay("the cache", e.caches.cache.Stats().Real == 0)
 		gaveWay("what is kept for the next sample", spare.input.charged == 0)
 		for name, v := range names {
 			gaveWay(name, v.buf == nil)
@@ -166,11 +166,11 @@ func TestKernelRefusesAfterAll(t *testing.T) {
 		o.Anonymous = true // a tmpfs would not refuse before there is no memory left
 	})
 	l := newLoad(e.batches)
-	l.item.b = &batch{}
+	l.item.batch = &batch{}
 	defer l.input.giveBack()
 	for what, ask := range map[string]func() error{
 		"a batch": func() error { _, err := e.memory.buffer(&batch{}, tooMuch); return err },
-		"a load":  func() error { _, err := l.input.growFor(l.item.b, tooMuch); l.input.chargeActual(); return err },
+		"a load":  func() error { _, err := l.input.growFor(l.item.batch, tooMuch); l.input.chargeActual(); return err },
 	} {
 		read(t, e, Key{}, layout.NHWCForm)
 		if e.batchBytes() == 0 {

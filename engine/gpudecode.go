@@ -77,7 +77,7 @@ func (w *gpuWorker) claim() (hands []*load) {
 	for !all.closed {
 		if b := all.schedule.nextForGPU(); b != nil {
 			for range min(w.portion(b), all.device.mostHands()) {
-				l := all.flow.take(b)
+				l := all.flow.claimSlot(b)
 				l.gpu = w
 				hands = append(hands, l)
 			}
@@ -98,7 +98,7 @@ func (w *gpuWorker) claim() (hands []*load) {
 func (w *gpuWorker) portion(b *batch) int {
 	all := w.batches
 	switch {
-	case all.device.share.isOn() && all.flow.hung.count.Load() == 0:
+	case all.device.share.isOn() && all.flow.hungReads.count.Load() == 0:
 		images := slices.IndexFunc(b.todo, func(n int32) bool { return b.partOf(n) != catalog.Images })
 		if images < 0 {
 			images = len(b.todo)
@@ -117,7 +117,7 @@ func (w *gpuWorker) make(hands []*load) {
 	for _, l := range hands {
 		err := l.item.stillWanted()
 		if err == nil {
-			err = l.fetch(l.item.of().ID, catalog.StatusOK, false)
+			err = l.fetch(l.item.source().ID, catalog.StatusOK, false)
 		}
 		if err == nil && w.takes(l) {
 			fetched = append(fetched, l)
@@ -130,14 +130,14 @@ func (w *gpuWorker) make(hands []*load) {
 		if failed != nil {
 			all.device.decodingFailed(failed)
 		} else if made == 0 {
-			all.device.share.rest() // there is no room, or the GPU decodes none of these samples
+			all.device.share.pauseGPU() // there is no room, or the GPU decodes none of these samples
 		}
 		if failed = nil; made > 0 {
 			all.device.share.deviceTook(began, made)
 		}
 	}
 	for _, l := range fetched {
-		if l.sample.made {
+		if l.sample.madeOnGPU {
 			l.conclude(nil)
 		} else {
 			w.leave(l, failed)
@@ -155,7 +155,7 @@ func (w *gpuWorker) leave(l *load, err error) {
 	}
 	w.batches.wait.Go(func() {
 		if short {
-			err = l.obtain(l.item.of().ID, catalog.StatusOK, false)
+			err = l.fetchOrWait(l.item.source().ID, catalog.StatusOK, false)
 		}
 		if err == nil {
 			err = l.drawOne()
@@ -210,7 +210,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 		}
 		release(in)
 		if errors.Is(err, gpu.ErrLost) {
-			all.device.share.off.Store(true) // it may use the staging buffer forever
+			all.device.share.failed.Store(true) // it may use the staging buffer forever
 		}
 		full := errors.Is(err, errNoRoom) || errors.Is(err, gpu.ErrFull)
 		switch {
@@ -232,7 +232,7 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 // runOnDevice makes samples as planned, in the batch's slot if that is there. The error is
 // errNoRoom if there is no memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
-	all, b := w.batches, on[0].item.b
+	all, b := w.batches, on[0].item.batch
 	if err := w.growStaging(b, plan.Host()); err != nil {
 		return 0, err
 	}
@@ -259,7 +259,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 			copy(b.slotBytes(h.item.slot), tensor[k*n:][:n])
 		}
 		h.record()
-		h.sample.made, h.sample.at = true, in
+		h.sample.madeOnGPU, h.sample.slotOnGPU = true, in
 		made++
 		h.item.endWriting()
 	}
@@ -269,7 +269,7 @@ func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made 
 // holdSlot returns the memory on the GPU of a load's batch, for the caller to release; nil: it has
 // none.
 func (l *load) holdSlot() *gpu.Slot {
-	all, b := l.batches, l.item.b
+	all, b := l.batches, l.item.batch
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !l.item.isCurrent() || b.slot == nil {
@@ -329,7 +329,7 @@ func (w *gpuWorker) askForSamples(b *batch, plan *gpu.Plan, in *gpu.Slot) (tenso
 // without one, in a tensor of their own; nil: none. rest are those that did not fit.
 func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, planned, rest []*load) {
 	all := w.batches
-	to := gpu.Tensor{Spec: on[0].item.b.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
+	to := gpu.Tensor{Spec: on[0].item.batch.spec, Converter: all.catalog.Converter, Fill: all.opts.Fill, In: in}
 	o, nvjpeg := on[0].pixelOptions, all.opts.NVJPEG != ""
 	o.FullJPEGs = o.FullJPEGs || nvjpeg
 	for len(on) > 0 {
@@ -410,11 +410,11 @@ func (d *device) decodingFailed(err error) {
 	case errors.Is(err, ErrClosed):
 		return
 	case errors.Is(err, gpu.ErrMemory):
-		d.share.rest()
+		d.share.pauseGPU()
 	case !errors.Is(err, errHangs):
-		d.share.off.Store(true)
+		d.share.failed.Store(true)
 	}
-	d.share.failed.Do(func() {
+	d.share.reportOnce.Do(func() {
 		if d.batches.opts.NVJPEG != "" {
 			return // its failures are reported as those of batches
 		}

@@ -44,7 +44,7 @@ func decodingWithin(t *testing.T, dir string, g *fakegpu.GPU, limit int64, chang
 }
 
 // all gives all samples to the GPU.
-func (s *share) all() {
+func (s *gpuShare) all() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.whole = true
@@ -329,12 +329,12 @@ func TestPortion(t *testing.T) {
 		{1, 1e9, 1000, 1, 999},  // no overflow
 		{1e9, 1e-9, 1000, 1, 4}, // nor underflow
 	} {
-		s := &share{device: c.device, processor: c.processor}
+		s := &gpuShare{device: c.device, processor: c.processor}
 		if got := s.portion(c.n, c.processors); got != c.want {
 			t.Errorf("%+v: %d", c, got)
 		}
 	}
-	s := &share{device: 100, processor: 1}
+	s := &gpuShare{device: 100, processor: 1}
 	given := 0
 	for range 10 * (longestPause + 1) {
 		given += s.portion(64, 8)

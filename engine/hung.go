@@ -10,14 +10,14 @@ import (
 // read takes on working storage, local or remote.
 const stallAfter = time.Second
 
-// standIns is how many more loads than usual one shard may have while reads hang. All of the usual
-// loads hang before that is known, so fewer would keep its other batches from being loaded.
-const standIns = 6
+// extraLoads is how many more loads than usual one shard may have while reads hang. All of the
+// usual loads hang before that is known, so fewer would keep its other batches from being loaded.
+const extraLoads = 6
 
-// hung knows the loads whose reads hang. Such a read cannot be cancelled, so another load stands in
-// for it, and batches on other storage continue. The lock of the batches guards all fields except
-// count.
-type hung struct {
+// hungReads knows the loads whose reads hang. Such a read cannot be cancelled, so another load
+// stands in for it, and batches on other storage continue. The lock of the batches guards all
+// fields except count.
+type hungReads struct {
 	*batches
 	began time.Time // times of reads are counted from here
 	loads []*load   // all loads that exist
@@ -25,9 +25,9 @@ type hung struct {
 }
 
 // hangs reports whether a read for a batch hangs.
-func (h *hung) hangs(b *batch) bool {
+func (h *hungReads) hangs(b *batch) bool {
 	return h.count.Load() > 0 && slices.ContainsFunc(h.loads, func(l *load) bool {
-		return l.stalled && l.item.b == b && l.item.isCurrent()
+		return l.stalled && l.item.batch == b && l.item.isCurrent()
 	})
 }
 
@@ -35,7 +35,7 @@ func (h *hung) hangs(b *batch) bool {
 // hang, it gets one load at first, and more when that has returned. So storage that does not answer
 // costs one load, not all of them. If reads of its own shard hang, a prefetched batch gets none,
 // and a batch that an Open waits for gets none of the last loads, which are left for other shards.
-func (h *hung) mayHang(b *batch) bool {
+func (h *hungReads) mayHang(b *batch) bool {
 	if h.count.Load() == 0 {
 		return true
 	}
@@ -44,23 +44,23 @@ func (h *hung) mayHang(b *batch) bool {
 	}
 	hangs, sameShard := false, 0
 	for _, l := range h.loads {
-		if l.fetchingSince.Load() != 0 && l.item.b.key.Shard == b.key.Shard {
+		if l.fetchingSince.Load() != 0 && l.item.batch.key.Shard == b.key.Shard {
 			hangs = hangs || l.stalled
 			sameShard++
 		}
 	}
-	return !hangs || b.waiting > 0 && sameShard < h.opts.loads()+standIns
+	return !hangs || b.waiting > 0 && sameShard < h.opts.loads()+extraLoads
 }
 
-// find notes the loads whose reads have begun to hang, and returns them.
-func (h *hung) find(now time.Time) (found []*load) {
+// findNew notes the loads whose reads have begun to hang, and returns them.
+func (h *hungReads) findNew(now time.Time) (found []*load) {
 	calm := h.memory.over(now)
 	for _, l := range h.loads {
 		since := l.fetchingSince.Load()
 		if since == 0 || l.stalled || min(now.Sub(h.began)-time.Duration(since), calm) < stallAfter {
 			continue
 		}
-		bad, row := h.bad.of(l.fetching.Load())
+		bad, row := h.bad.listOf(l.fetching.Load())
 		ds, id := bad.ds, int(row)
 		inStore := ds.InStore(id)
 		if inStore && !ds.IsAway(id) {

@@ -15,14 +15,14 @@ func TestAllocatingIsNotHanging(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := &memory{allocations: allocations{began: time.Now()}}
 		a := &m.allocations
-		h := &hung{batches: &batches{opts: e.opts, bad: e.bad, memory: m}, began: time.Now()}
+		h := &hungReads{batches: &batches{opts: e.opts, bad: e.bad, memory: m}, began: time.Now()}
 		l := &load{batches: e.batches}
 		h.loads = []*load{l}
 		time.Sleep(time.Millisecond)
 		l.fetchingSince.Store(int64(time.Since(h.began)))
 		finds := func(want int) {
 			t.Helper()
-			if found := h.find(time.Now()); len(found) != want {
+			if found := h.findNew(time.Now()); len(found) != want {
 				t.Errorf("after %v, %d reads hang", time.Since(h.began), len(found))
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // show are then made and thrown away, unless they are known to be good.
 type item struct {
 	batches *batches
-	b       *batch
+	batch   *batch
 	n       int32
 	slot    int
 }
@@ -50,32 +50,32 @@ func (b *batch) inParts(order []int32) (all []int32) {
 
 // shows reports whether the batch shows a part of its samples.
 func (it item) shows(p catalog.Part) bool {
-	of := it.b.key.Part
+	of := it.batch.key.Part
 	return p == of || of == catalog.Both || of == catalog.WithArrays
 }
 
-// isProven reports whether a part of a sample that the batch does not show is known to be good.
-func (it item) isProven(p catalog.Part, id int64) bool {
-	if it.shows(p) || !it.batches.bad.proven.has(p, id, it.of().Epoch) {
+// isKnownGood reports whether a part of a sample that the batch does not show is known to be good.
+func (it item) isKnownGood(p catalog.Part, id int64) bool {
+	if it.shows(p) || !it.batches.bad.knownGood.has(p, id, it.source().Epoch) {
 		return false
 	}
 	of, row := it.batches.bad.where(p, id)
 	return of.sameFile(row)
 }
 
-// join notes the outcome of the item's part of a sample, which may be bad. If all parts must be
-// known, it returns nil until the last one was tried, and then the error of the first bad one.
-func (l *load) join(err error) error {
-	it, j := l.item, &l.item.b.joined
+// joinParts notes the outcome of the item's part of a sample, which may be bad. If all parts must
+// be known, it returns nil until the last one was tried, and then the error of the first bad one.
+func (l *load) joinParts(err error) error {
+	it, j := l.item, &l.item.batch.outcomes
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
-	switch at := l.sample.at; {
+	switch at := l.sample.slotOnGPU; {
 	case j.left == nil || !it.isCurrent():
 		return err
-	case at != nil && at != it.b.slot:
+	case at != nil && at != it.batch.slot:
 		return nil // itemDone hands it out again
 	case at != nil:
-		it.b.onGPU[it.slot], l.sample.at = true, nil
+		it.batch.onGPU[it.slot], l.sample.slotOnGPU = true, nil
 	}
 	l.joined = true
 	if delete(j.bad, it.n); err != nil {
@@ -84,7 +84,7 @@ func (l *load) join(err error) error {
 	if j.left[it.slot]--; j.left[it.slot] > 0 {
 		return nil
 	}
-	for n := it.slot; n < len(it.b.order); n += it.b.items {
+	for n := it.slot; n < len(it.batch.order); n += it.batch.items {
 		if err := j.bad[int32(n)]; err != nil {
 			return err
 		}
@@ -92,17 +92,17 @@ func (l *load) join(err error) error {
 	return nil
 }
 
-// of returns the slot's sample, and the epoch in which it is read.
-func (it item) of() shard.Slot { return it.b.slots[it.slot] }
+// source returns the slot's sample, and the epoch in which it is read.
+func (it item) source() shard.Slot { return it.batch.slots[it.slot] }
 
 // isCurrent reports whether the result of an item is still wanted.
-func (it item) isCurrent() bool { return it.b.state < ready }
+func (it item) isCurrent() bool { return it.batch.state < ready }
 
-// take hands out the next item of a batch.
-func (l *load) take(b *batch) {
+// claim hands out the next item of a batch.
+func (l *load) claim(b *batch) {
 	n := b.todo[0]
-	l.item, l.again, l.joined, l.late, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, false, amount{}
-	l.sample.instead, l.part = "", b.partOf(n)
+	l.item, l.readBefore, l.joined, l.late, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, false, amount{}
+	l.sample.replaces, l.part = "", b.partOf(n)
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now
@@ -134,7 +134,7 @@ func (it item) beginWriting() error {
 	defer it.batches.mu.Unlock()
 	err := it.wanted()
 	if err == nil {
-		it.b.writers++
+		it.batch.writers++
 	}
 	return err
 }
@@ -142,8 +142,8 @@ func (it item) beginWriting() error {
 func (it item) endWriting() {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
-	if it.b.writers--; it.b.state == failed { // the batch was dropped in the meantime
-		it.b.free(it.batches.memory)
+	if it.batch.writers--; it.batch.state == failed { // the batch was dropped in the meantime
+		it.batch.free(it.batches.memory)
 	}
 }
 
@@ -156,11 +156,11 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 	if !it.isCurrent() {
 		return
 	}
-	b := it.b
+	b := it.batch
 	b.inFlight--
 	switch {
 	case err == nil && at != nil && at != b.slot: // the batch has left the GPU
-		all.again(b, it.n)
+		all.handOutAgain(b, it.n)
 		return
 	case err == nil:
 		if all.flow.room.notShort(b); at != nil {
@@ -174,14 +174,14 @@ func (all *batches) itemDone(it item, at *gpu.Slot, err error) {
 		all.fail(b, err)
 		return
 	}
-	if b.finished++; b.finished == 1 && all.flow.hung.count.Load() > 0 {
+	if b.finished++; b.finished == 1 && all.flow.hungReads.count.Load() > 0 {
 		all.flow.moreSlots(len(b.todo)) // its storage answers
 	}
 	all.completeIfDone(b)
 }
 
-// again hands an item out once more.
-func (all *batches) again(b *batch, n int32) {
+// handOutAgain hands an item out once more.
+func (all *batches) handOutAgain(b *batch, n int32) {
 	b.todo = append(b.todo, n)
 	all.flow.moreSlots(1)
 }
@@ -195,7 +195,7 @@ func (l *load) storageAnswered() {
 		return
 	}
 	l.stalled = false
-	all.flow.hung.count.Add(-1)
+	all.flow.hungReads.count.Add(-1)
 	all.flow.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
 	all.takeWork.Broadcast()
 }

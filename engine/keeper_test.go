@@ -18,13 +18,13 @@ import (
 )
 
 // settled waits until every requested plan has been computed.
-func (k *keeper) settled() {
+func (k *planner) settled() {
 	for end := time.Now().Add(patience); k != nil; {
 		if time.Now().After(end) {
 			panic("plans that were requested are not computed")
 		}
 		k.mu.Lock()
-		wanted, w := len(k.epochs)-k.held, k.working
+		wanted, w := len(k.epochs)-k.plans, k.working
 		k.mu.Unlock()
 		switch {
 		case wanted == 0:
@@ -37,9 +37,9 @@ func (k *keeper) settled() {
 	}
 }
 
-// testKeeper returns a keeper of n samples that is not started, and closes it when the test
+// testPlanner returns a planner of n samples that is not started, and closes it when the test
 // ends.
-func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
+func testPlanner(t *testing.T, n int64, l *ledger) *planner {
 	t.Helper()
 	order := shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}
 	plan, err := shard.New(order)
@@ -48,7 +48,7 @@ func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
 	}
 	o := Options{Options: catalog.Options{Config: order, Epochs: 1000}}.withDefaults()
 	c := Budget{&catalog.Catalog{Plan: plan, Options: o.Options}, &o}
-	k := newKeeper(c, shares{memory: 0.3}, l, func() bool { return false })
+	k := newPlanner(c, shares{memory: 0.3}, l, func() bool { return false })
 	k.pause = time.Millisecond
 	t.Cleanup(func() {
 		k.close()
@@ -62,14 +62,14 @@ func testKeeper(t *testing.T, n int64, l *ledger) *keeper {
 	return k
 }
 
-// watched records which plans a keeper computes, and how many at a time.
+// watched records which plans a planner computes, and how many at a time.
 type watched struct {
 	mu        sync.Mutex
 	epochs    []int
 	now, most int
 }
 
-func (k *keeper) watch() *watched {
+func (k *planner) watch() *watched {
 	w, choose := &watched{}, k.choose
 	k.choose = func(epoch int, space keep.Workspace) (*plan, error) {
 		w.mu.Lock()
@@ -100,8 +100,8 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 	dir := evenDir(t, n, 16)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0)), 0, 2)
 	e := built(t, dir, caching(cache.Constant, 1<<20), func(o *Options) { o.PrefetchDepth = 0 })
-	gate, choose := make(chan struct{}), e.kept.keeper.choose
-	e.kept.keeper.choose = func(epoch int, w keep.Workspace) (*plan, error) {
+	gate, choose := make(chan struct{}), e.caches.planner.choose
+	e.caches.planner.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		<-gate
 		return choose(epoch, w)
 	}
@@ -126,7 +126,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 		t.Errorf("while epochs 0 to 2 are wanted, plans are %+v", p)
 	}
 	close(gate)
-	e.kept.keeper.settled()
+	e.caches.planner.settled()
 	if p := e.Stats().Plans; p.Held != 3 || p.Computing != 0 || p.Wanted != 0 || p.Bytes != 3*2*keep.Size(e.catalog.Plan) {
 		t.Errorf("when they are there, plans are %+v", p)
 	}
@@ -141,7 +141,7 @@ func TestOpensNeverWaitForAPlan(t *testing.T) {
 func TestPlansAreShared(t *testing.T) {
 	const n, readers, rounds = 2000, 8, 300
 	l := &ledger{limit: 1 << 30}
-	k := testKeeper(t, n, l)
+	k := testPlanner(t, n, l)
 	w := k.watch()
 	k.start()
 	var wait sync.WaitGroup
@@ -180,7 +180,7 @@ func TestPlansAreShared(t *testing.T) {
 // other epochs have none. They get their plans once the first epochs are no longer read.
 func TestPlansDoNotThrash(t *testing.T) {
 	const n, held = 1000, 3
-	k := testKeeper(t, n, &ledger{limit: 1 << 30})
+	k := testPlanner(t, n, &ledger{limit: 1 << 30})
 	k.most = held
 	w := k.watch()
 	k.start()
@@ -212,7 +212,7 @@ func TestPlansAreForgotten(t *testing.T) {
 	const n = 1000
 	for _, most := range []int{leastPlans, 5} {
 		l := &ledger{limit: 1 << 30}
-		k := testKeeper(t, n, l)
+		k := testPlanner(t, n, l)
 		k.most = most
 		w := k.watch()
 		k.start()
@@ -255,9 +255,9 @@ func (s *stopper) Err() error {
 	return s.workspace.Err()
 }
 
-// stopAt makes a keeper's first plan block at a step. The stopper's there channel is closed
+// stopAt makes a planner's first plan block at a step. The stopper's there channel is closed
 // when the plan gets to that step.
-func (k *keeper) stopAt(step int64) *stopper {
+func (k *planner) stopAt(step int64) *stopper {
 	s, choose := &stopper{at: step, there: make(chan struct{})}, k.choose
 	var first sync.Once
 	k.choose = func(epoch int, w keep.Workspace) (*plan, error) {
@@ -272,7 +272,7 @@ func (k *keeper) stopAt(step int64) *stopper {
 func TestCloseEndsPlanning(t *testing.T) {
 	for _, step := range []int64{2, 40, 700, 1500} {
 		l := &ledger{limit: 1 << 30}
-		k := testKeeper(t, 300_000, l)
+		k := testPlanner(t, 300_000, l)
 		s := k.stopAt(step)
 		k.start()
 		<-s.there
@@ -296,7 +296,7 @@ func TestCloseEndsPlanning(t *testing.T) {
 // it, and the plan is computed later.
 func TestPlanningGivesWay(t *testing.T) {
 	l := &ledger{limit: 1 << 30}
-	k := testKeeper(t, 300_000, l)
+	k := testPlanner(t, 300_000, l)
 	s := k.stopAt(700)
 	k.start()
 	<-s.there
@@ -311,7 +311,7 @@ func TestPlanningGivesWay(t *testing.T) {
 	if _, known := k.Keep(0, 0); !known {
 		t.Error("a plan that gave way was not made later")
 	}
-	var none *keeper
+	var none *planner
 	if k.giveWay() != 0 || none.giveWay() != 0 {
 		t.Error("what is not there gives way")
 	}
@@ -323,7 +323,7 @@ func TestPlanningIsRefused(t *testing.T) {
 	const limit = 64 << 20
 	for _, late := range []bool{false, true} { // before planning begins, or during it
 		l := &ledger{limit: limit}
-		k := testKeeper(t, 200_000, l)
+		k := testPlanner(t, 200_000, l)
 		w := k.watch()
 		taken := limit - k.needs/2 + 1
 		if late {
@@ -339,7 +339,7 @@ func TestPlanningIsRefused(t *testing.T) {
 			}
 			k.mu.Lock()
 			defer k.mu.Unlock()
-			return k.epochs[0].said
+			return k.epochs[0].logged
 		})
 		if tried := len(w.computed()) > 0; tried != late {
 			t.Errorf("late %t: tried %t", late, tried)
@@ -357,9 +357,9 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	const limit = 64 << 20
 	e := built(t, evenDir(t, 64, 64), caching(cache.Constant, 1<<20), func(o *Options) { o.PrefetchDepth, o.MemoryLimit = 0, limit })
 	e.memory.pool.Trim()
-	full, choose := make(chan struct{}), e.kept.keeper.choose
+	full, choose := make(chan struct{}), e.caches.planner.choose
 	var first sync.Once
-	e.kept.keeper.choose = func(epoch int, w keep.Workspace) (k *plan, err error) {
+	e.caches.planner.choose = func(epoch int, w keep.Workspace) (k *plan, err error) {
 		first.Do(func() {
 			for n := int64(32 << 20); n > 1<<10; {
 				memory, refused := w.Take(n)
@@ -400,7 +400,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 		}
 		return false
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
+	w = newWorkspace(&planner{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
 	memory, err := w.Take(256 << 20)
 	if err != nil {
 		t.Fatal(err)
@@ -417,7 +417,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 	if rests == taking {
 		t.Error("it never looked while the memory was given back")
 	}
-	w = newWorkspace(&keeper{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
+	w = newWorkspace(&planner{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
 	end = rests + 1
 	if _, err := w.Take(256 << 20); !errors.Is(err, errGaveWay) {
 		t.Errorf("ended while taking memory: %v", err)

@@ -24,15 +24,15 @@ type load struct {
 	entries      *sample.Entries // nil: none are used
 	input        input
 	gpu          *gpuWorker    // the worker that has it in a portion, for which JPEGs are read whole; nil: none
-	drawn        chan struct{} // gets a value once its pixels are made; nil: nobody waits for that
+	drawDone     chan struct{} // gets a value once its pixels are made; nil: nobody waits for that
 
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
-	fetchingSince atomic.Int64 // since when, counted from hung.began; 0: none
+	fetchingSince atomic.Int64 // since when, counted from hungReads.began; 0: none
 
-	again  bool         // the sample was read before, and given up
-	part   catalog.Part // the part of the sample that it carries: the item's, except while another sample stands in
-	joined bool         // the outcome of its item is noted; see join
-	late   bool         // the cache had no room for the sample when it was read
+	readBefore bool         // the sample was read before, and given up
+	part       catalog.Part // the part of the sample that it carries: the item's, except while another sample stands in
+	joined     bool         // the outcome of its item is noted; see joinParts
+	late       bool         // the cache had no room for the sample when it was read
 
 	// Guarded by batches.mu; item is changed by the holder of the load.
 	item    item  // where the sample belongs
@@ -50,14 +50,14 @@ type loader interface {
 func newLoad(all *batches) *load {
 	o := pixels.Options{Options: all.opts.Decoding, FullJPEGs: all.opts.FullJPEGs}
 	var entries *sample.Entries
-	if all.kept.entries != nil {
-		entries = sample.NewEntries(all.catalog.Dataset, all.kept.entries, all.opts.VerifyReads)
+	if all.caches.entries != nil {
+		entries = sample.NewEntries(all.catalog.Dataset, all.caches.entries, all.opts.VerifyReads)
 	}
 	l := &load{batches: all, pixelOptions: o, loader: all.flow.newLoader(o, entries), entries: entries}
 	l.input = input{
 		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
 		grow: func(n int) (p []byte) {
-			p, l.input.refused = l.input.growFor(l.item.b, n)
+			p, l.input.refused = l.input.growFor(l.item.batch, n)
 			return p
 		},
 	}
@@ -66,13 +66,13 @@ func newLoad(all *batches) *load {
 
 func (l *load) beginFetch(id int64) {
 	l.fetching.Store(fetchingOf(l.part, id))
-	l.fetchingSince.Store(int64(time.Since(l.batches.flow.hung.began)))
+	l.fetchingSince.Store(int64(time.Since(l.batches.flow.hungReads.began)))
 }
 
 // endFetch notes that storage has answered.
 func (l *load) endFetch() {
 	l.fetchingSince.Store(0)
-	if l.batches.flow.hung.count.Load() > 0 {
+	if l.batches.flow.hungReads.count.Load() > 0 {
 		l.storageAnswered()
 	}
 }

@@ -146,9 +146,9 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 	d.mu.Lock()
 	d.read = map[string]bool{}
 	d.mu.Unlock()
-	if e.kept.keeper != nil {
-		e.kept.keeper.planOf(epoch)
-		e.kept.keeper.settled()
+	if e.caches.planner != nil {
+		e.caches.planner.planOf(epoch)
+		e.caches.planner.settled()
 	}
 	for batch := from; batch < to; batch++ {
 		for s := range e.catalog.Options.Shards {
@@ -176,22 +176,22 @@ func epochStats(e *Engine, epoch int) EpochStats {
 	return all[slices.IndexFunc(all, func(s EpochStats) bool { return s.Epoch == epoch })]
 }
 
-// checkEpoch compares the counts of an epoch that has just been read with what its keeper planned.
+// checkEpoch compares the counts of an epoch that has just been read with what its planner planned.
 func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int, fetched []int64) {
 	t.Helper()
 	s, size := epochStats(e, epoch), float64(e.opts.BatchSize)
-	if p, _ := e.kept.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
+	if p, _ := e.caches.planner.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
 		t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
 	}
 	for _, d := range []struct {
 		Distribution
 		share float64
-	}{{s.HitsPerBatch, e.kept.keeper.shares.memory}, {s.LocalPerBatch, e.kept.keeper.shares.disk}} {
+	}{{s.HitsPerBatch, e.caches.planner.shares.memory}, {s.LocalPerBatch, e.caches.planner.shares.disk}} {
 		if lo, hi := math.Floor(size*d.share), math.Ceil(size*d.share); float64(d.Min) < lo || float64(d.Max) > hi {
 			t.Errorf("%s, epoch %d: batches have %d to %d hits, want %v to %v: %+v", what, epoch, d.Min, d.Max, lo, hi, s)
 		}
 	}
-	rest := size * (1 - e.kept.keeper.shares.memory - e.kept.keeper.shares.disk)
+	rest := size * (1 - e.caches.planner.shares.memory - e.caches.planner.shares.disk)
 	for i, n := range fetched {
 		if float64(n) <= rest-2 || float64(n) >= rest+2 {
 			t.Errorf("%s, epoch %d: batch %d fetched %d samples, want about %.1f", what, epoch, i, n, rest)
@@ -217,7 +217,7 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 		shards := func(o *Options) { o.Shards = c.shards }
 		plain := start(t, d.dir, caching(cache.None, 0), shards)
 		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
-		if s := e.kept.keeper.shares; s.disk < c.disk-0.1 || s.disk > c.disk || c.memory > 0 != (s.memory > 0.1) {
+		if s := e.caches.planner.shares; s.disk < c.disk-0.1 || s.disk > c.disk || c.memory > 0 != (s.memory > 0.1) {
 			t.Fatalf("%s: shares are %+v", what, s)
 		}
 		for epoch := range 5 {
@@ -258,10 +258,10 @@ func TestPackedBesideALocalCache(t *testing.T) {
 				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
 			}
 			s := epochStats(e, epoch)
-			if p, _ := e.kept.keeper.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
+			if p, _ := e.caches.planner.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
 				t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
 			}
-			share := e.kept.keeper.shares.disk
+			share := e.caches.planner.shares.disk
 			if share == 1 {
 				share = 1 - float64(s.Hits)/farSamples
 			}
@@ -350,7 +350,7 @@ func TestLocalHitsOfLists(t *testing.T) {
 		}
 		d.list(t, other, "s3://data/d")
 		e := d.engine(t, d.open(t, 0.25), 0.125)
-		if s := e.kept.keeper.shares; s.disk < 0.2 || s.disk > 0.25 {
+		if s := e.caches.planner.shares; s.disk < 0.2 || s.disk > 0.25 {
 			t.Errorf("%s: shares are %+v", other, s)
 		}
 		d.epoch(t, e, 0)
@@ -377,7 +377,7 @@ func TestLocalCacheAcrossRestarts(t *testing.T) {
 	e = d.engine(t, ds, 0.25)
 	d.batches(t, e, 1, half, 2*half)
 	d.epoch(t, e, 2)
-	size := float64(e.opts.BatchSize) * e.kept.keeper.shares.disk
+	size := float64(e.opts.BatchSize) * e.caches.planner.shares.disk
 	for epoch := 1; epoch <= 2; epoch++ {
 		if n := epochStats(e, epoch).LocalPerBatch; float64(n.Min) < math.Floor(size) || float64(n.Max) > math.Ceil(size) {
 			t.Errorf("epoch %d: %+v hits on the disk, want %v", epoch, n, size)
@@ -399,7 +399,7 @@ func TestLocalCacheOfEverything(t *testing.T) {
 	d := newFar(t)
 	ds := d.open(t, 1)
 	e := d.engine(t, ds, 0.25)
-	if ds.Kept() != nil || e.kept.local != nil || e.kept.keeper.shares.local() {
+	if ds.LocalSamples() != nil || e.caches.local != nil || e.caches.planner.shares.local() {
 		t.Error("it is planned")
 	}
 	d.epoch(t, e, 0)
@@ -448,7 +448,7 @@ func TestSamplesWaitForOneEpoch(t *testing.T) {
 		{255, 254, false, false, 255}, {254, 255, false, false, 254}, {0, 0, false, true, -1}, {254, 254, true, true, 255},
 	} {
 		label := func(epoch int) uint8 { return uint8((epoch+epochsKnown)%epochsKnown + 1) }
-		l := &local{waits: make([]uint8, 3)}
+		l := &localCache{waits: make([]uint8, 3)}
 		if c.waits >= 0 {
 			l.waits[1] = label(c.waits)
 		}

@@ -17,8 +17,8 @@ import (
 func (d *farDataset) together(t *testing.T, mounts []*Engine, epoch int) (all [][]byte) {
 	t.Helper()
 	for _, e := range mounts {
-		e.kept.keeper.planOf(epoch)
-		e.kept.keeper.settled()
+		e.caches.planner.planOf(epoch)
+		e.caches.planner.settled()
 	}
 	for batch := range mounts[0].catalog.Plan.Batches(0, epoch) {
 		for s, e := range mounts {
@@ -73,7 +73,7 @@ func TestMountsShareTheLocalCache(t *testing.T) {
 			}
 			got := d.together(t, mounts, epoch)
 			for i, e := range mounts {
-				p, _ := e.kept.keeper.planOf(epoch)
+				p, _ := e.caches.planner.planOf(epoch)
 				per, local := epochStats(e, epoch).LocalPerBatch, e.Stats().Storage.Local
 				share := float64(p.disk.Count()) * float64(n) / farSamples
 				if share > room || share < room-0.15 || float64(per.Min) < math.Floor(share*16)-1 || per.Max > per.Min+1 {

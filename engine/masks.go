@@ -33,7 +33,7 @@ type badParts struct {
 	masks       *badSamples // nil: there are none
 	arrays      []*badSamples
 	catalog     *catalog.Catalog
-	proven      proven
+	knownGood   knownGood
 }
 
 func newBadParts(c Budget, l *ledger) *badParts {
@@ -49,8 +49,8 @@ func newBadParts(c Budget, l *ledger) *badParts {
 	if (c.Catalog.Options.Masks != nil || p.arrays != nil) && c.Catalog.Options.OnError != Fail {
 		n := c.Dataset.Len()
 		l.force(useIndex, 8*int64(n))
-		p.proven.in = [2][]uint32{catalog.Images: make([]uint32, n), catalog.Masks: make([]uint32, n)}
-		p.proven.every = c.Catalog.Options.Transform.Mode != resample.RandomResizedCrop
+		p.knownGood.in = [2][]uint32{catalog.Images: make([]uint32, n), catalog.Masks: make([]uint32, n)}
+		p.knownGood.every = c.Catalog.Options.Transform.Mode != resample.RandomResizedCrop
 	}
 	return p
 }
@@ -66,14 +66,14 @@ func (p *badParts) maskRow(id int64) int64 {
 // fetchingOf combines a part and a sample's number, which is below 1<<32, into one number.
 func fetchingOf(part catalog.Part, id int64) int64 { return int64(part)<<32 | id }
 
-// of splits a number made by fetchingOf into the list of bad samples that is concerned, and the
+// listOf returns the list of bad samples that a number made by fetchingOf belongs to, and the
 // number there.
-func (p *badParts) of(fetching int64) (*badSamples, int64) {
+func (p *badParts) listOf(fetching int64) (*badSamples, int64) {
 	return p.where(catalog.Part(fetching>>32), fetching&(1<<32-1))
 }
 
 func (p *badParts) pathOf(fetching int64) string {
-	bad, row := p.of(fetching)
+	bad, row := p.listOf(fetching)
 	return bad.ds.Path(int(row))
 }
 
@@ -137,9 +137,9 @@ func (p *badParts) indexedMask(id int64) error {
 	return nil
 }
 
-// proven are images and masks that were made without a fault. By sample, it has the epoch in which
-// that was, plus 1, or inAny. It is kept only if a fault of either counts for both.
-type proven struct {
+// knownGood are images and masks that were made without a fault. By sample, it has the epoch in
+// which that was, plus 1, or inAny. It is kept only if a fault of either counts for both.
+type knownGood struct {
 	mu    sync.Mutex
 	in    [2][]uint32 // by Part
 	every bool        // images, too, are good in every epoch if they are good in one
@@ -147,7 +147,7 @@ type proven struct {
 
 const inAny = 1<<32 - 1
 
-func (p *proven) note(part catalog.Part, id int64, epoch int) {
+func (p *knownGood) note(part catalog.Part, id int64, epoch int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if int(part) >= len(p.in) || p.in[part] == nil {
@@ -158,7 +158,7 @@ func (p *proven) note(part catalog.Part, id int64, epoch int) {
 	}
 }
 
-func (p *proven) has(part catalog.Part, id int64, epoch int) bool {
+func (p *knownGood) has(part catalog.Part, id int64, epoch int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in := p.in[part][id]
@@ -176,8 +176,8 @@ func (p *badParts) where(part catalog.Part, id int64) (*badSamples, int64) {
 	return p.badSamples, id
 }
 
-// beside is a load of what a sample has beside its image.
-type beside struct{ *load }
+// besideImage is a load of what a sample has beside its image.
+type besideImage struct{ *load }
 
 // sameFile reports whether a sample's file is still the one that was indexed.
 func (f *badSamples) sameFile(id int64) bool {
@@ -186,7 +186,7 @@ func (f *badSamples) sameFile(id int64) bool {
 }
 
 // fetchMask reads the mask, and finds out how it is shown.
-func (l beside) fetchMask(id int64, st catalog.Status) error {
+func (l besideImage) fetchMask(id int64, st catalog.Status) error {
 	all, p := l.batches, &l.sample
 	c := all.catalog
 	if err := all.bad.indexedMask(id); err != nil {
@@ -210,11 +210,11 @@ func (l beside) fetchMask(id int64, st catalog.Status) error {
 
 // choose decides how a sample is shown without its image, and returns the image's size and
 // orientation as stored. If the index does not know them, the image is read.
-func (l beside) choose(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
+func (l besideImage) choose(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
 	all, p, c := l.batches, &l.sample, l.batches.catalog
 	if h, w := c.SizeOf(id); h > 0 {
 		height, width = c.Dataset.Size(int(id), true)
-		p.transform = all.opts.Transform.Choose(l.item.of().Epoch, id, h, w)
+		p.transform = all.opts.Transform.Choose(l.item.source().Epoch, id, h, w)
 		return height, width, c.Dataset.Orientation(int(id)), nil
 	}
 	part := l.part
@@ -222,7 +222,7 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 	err = l.fetch(id, st, true)
 	l.part = part
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
-	*p = fetched{id: id, status: st, seen: p.seen, instead: p.instead, transform: p.transform, unseen: err != nil}
+	*p = fetched{id: id, status: st, seen: p.seen, replaces: p.replaces, transform: p.transform, notRead: err != nil}
 	if err == nil {
 		p.seen = unknownIdentity
 	}
@@ -230,7 +230,7 @@ func (l beside) choose(id int64, st catalog.Status) (height, width int, orientat
 }
 
 // readMask reads the mask's file, and judges it.
-func (l beside) readMask(row int64) (err error) {
+func (l besideImage) readMask(row int64) (err error) {
 	all, p, m := l.batches, &l.sample, &l.sample.mask
 	if err := l.readFile(all.bad.masks.ds, int(row)); err != nil {
 		return err
@@ -261,7 +261,7 @@ func sameOrientation(c *catalog.Catalog, id int64, head decode.Header) error {
 
 // drawMask makes the elements of a mask in its slot, if the batch shows it.
 func (d *drawer) drawMask(l *load) error {
-	all, p, b := d.batches, &l.sample, l.item.b
+	all, p, b := d.batches, &l.sample, l.item.batch
 	memory, err := all.memory.grow(&d.pixels[0], p.job.Memory)
 	if err != nil {
 		return err

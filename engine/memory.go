@@ -28,11 +28,11 @@ type memory struct {
 	rest   *pinned.Account // other buffers of loads and drawers
 	allocations
 
-	// What gives way. The caches and the keeper may be nil.
+	// What gives way. The caches and the planner may be nil.
 	batches eviction
 	pages   *pages.Cache
 	cache   *cache.Cache
-	keeper  *keeper
+	planner *planner
 
 	mu       sync.Mutex
 	trimmed  time.Time   // when the cache last had the pool trimmed
@@ -189,7 +189,7 @@ func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pages.Trim(n) > 0 {
 		return true
 	}
-	if m.batches.holds(b) && (m.keeper.giveWay() > 0 || m.cache.Trim(n) > 0) {
+	if m.batches.holds(b) && (m.planner.giveWay() > 0 || m.cache.Trim(n) > 0) {
 		return true
 	}
 	if found, free := m.batches.takeFrom(m.batches.inMemory(), b, before, worthForeseen); found {
@@ -220,7 +220,7 @@ func (m *memory) giveBackIdle(given uint64) bool {
 func (m *memory) setLimit(n int64) {
 	m.ledger.setLimit(min(n, m.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
-		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.keeper.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle(m.idle.given.Load()) {
+		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.planner.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle(m.idle.given.Load()) {
 			return
 		}
 	}
@@ -230,7 +230,7 @@ func (m *memory) setLimit(n int64) {
 func (m *memory) reserve(u use, bytes int64) {
 	m.fixed.Add(bytes)
 	for !m.ledger.reserve(u, bytes) {
-		if m.pool.Trim() == 0 && m.pages.Trim(bytes) == 0 && m.keeper.giveWay() == 0 {
+		if m.pool.Trim() == 0 && m.pages.Trim(bytes) == 0 && m.planner.giveWay() == 0 {
 			m.ledger.force(u, bytes)
 			return
 		}

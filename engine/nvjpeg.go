@@ -34,7 +34,7 @@ func (d *device) mostHands() int {
 func (l *load) isForNVJPEG() bool {
 	o, head := l.batches.opts, &l.sample.head
 	_, _, ok := l.sample.transform.Filters()
-	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + l.item.b.spec.SampleBytes()
+	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + l.item.batch.spec.SampleBytes()
 	return ok && o.NVJPEG != "" && bytes <= mostNVJPEGBytes && decode.Ordinary(l.sample.data)
 }
 
@@ -46,7 +46,7 @@ func (l *load) drawOne() error {
 			_, err = l.gpu.makeOnDevice([]*load{l})
 		}
 		switch {
-		case l.sample.made:
+		case l.sample.madeOnGPU:
 			return err
 		case errors.Is(err, errNoRoom):
 			err = l.batches.flow.room.awaitReturn(l)
@@ -58,7 +58,7 @@ func (l *load) drawOne() error {
 			}
 		}
 		if err == nil {
-			err = l.obtain(l.sample.id, l.sample.status, true)
+			err = l.fetchOrWait(l.sample.id, l.sample.status, true)
 		}
 		if err != nil {
 			return err

@@ -217,7 +217,7 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 		image, slot int // sides
 		want        bool
 	}{{200, 200, true}, {9000, 200, true}, {10000, 200, false}, {200, 10000, false}, {7000, 7000, false}} {
-		l := &load{batches: e.batches, item: item{b: &batch{content: content{spec: layout.Spec{N: 1, H: c.slot, W: c.slot, C: 3}}}}}
+		l := &load{batches: e.batches, item: item{batch: &batch{content: content{spec: layout.Spec{N: 1, H: c.slot, W: c.slot, C: 3}}}}}
 		l.sample.head.Height, l.sample.head.Width, l.sample.data = c.image, c.image, data
 		l.sample.transform = resample.Options{Mode: resample.Stretch, Height: 200, Width: 200}.Choose(0, 0, c.image, c.image)
 		if l.isForNVJPEG() != c.want {

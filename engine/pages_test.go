@@ -158,7 +158,7 @@ func nothingLeft(t *testing.T, e *Engine) {
 	if used, _ := e.memory.ledger.usage(usePages); used != 0 {
 		t.Errorf("%d bytes of pages are charged at the end", used)
 	}
-	if s := e.kept.pages.Stats(); s.Pages != 0 || s.Reserved != 0 {
+	if s := e.caches.pages.Stats(); s.Pages != 0 || s.Reserved != 0 {
 		t.Errorf("at the end: %+v", s)
 	}
 }

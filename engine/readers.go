@@ -130,7 +130,7 @@ func (r *readers) startCheck(k Key) *check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.table[k]
-	failed := b == nil && r.tried[k]
+	failed := b == nil && r.knownBad[k]
 	kept := b != nil && b.state == ready && b.refs == 0 && len(b.missing) > 0
 	if r.closed || !failed && !kept {
 		return nil
@@ -156,7 +156,7 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 	defer r.mu.Unlock()
 	switch {
 	case outdated && b == nil:
-		delete(r.tried, k)
+		delete(r.knownBad, k)
 	case outdated && r.table[k] == b && b.refs == 0 && b.state == ready:
 		r.discard(b)
 	}

@@ -31,7 +31,7 @@ type amount struct {
 // longer wanted, or can never have so much.
 func (r *room) await(l *load) error {
 	l.input.giveBack()
-	b, ledger := l.item.b, r.memory.ledger
+	b, ledger := l.item.batch, r.memory.ledger
 	impossible := r.memory.fits(b, l.input.asks.input+l.input.asks.drawing)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *room) await(l *load) error {
 // and waits until some comes back. It returns an error if the sample is no longer wanted.
 func (r *room) awaitReturn(l *load) error {
 	l.input.giveBack()
-	l.again = true
+	l.readBefore = true
 	before := r.memory.ledger.returns()
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,7 +86,7 @@ func (r *room) awaitReturn(l *load) error {
 }
 
 func (r *room) begin(l *load) {
-	if b := l.item.b; b.short.IsZero() {
+	if b := l.item.batch; b.short.IsZero() {
 		b.short = time.Now()
 	}
 	r.waiting = append(r.waiting, l)
@@ -114,7 +114,7 @@ func (r *room) notShort(b *batch) {
 
 // hasWaiting reports whether a load for a batch waits for memory.
 func (r *room) hasWaiting(b *batch) bool {
-	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.b == b })
+	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.batch == b })
 }
 
 // admit gives a load what it asks for, if there is enough.
@@ -125,7 +125,7 @@ func (r *room) admit(l *load, only bool) bool {
 	l.input.charged = l.input.asks.input
 	r.isLarge(l, l.input.asks.drawing)
 	r.waiting = without(r.waiting, l)
-	r.notShort(l.item.b)
+	r.notShort(l.item.batch)
 	return true
 }
 
@@ -133,7 +133,7 @@ func (r *room) admit(l *load, only bool) bool {
 // there is too little.
 func (r *room) makeReady(l *load) error {
 	n, ledger := l.sample.needs, r.memory.ledger
-	if err := r.memory.fits(l.item.b, l.input.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
+	if err := r.memory.fits(l.item.batch, l.input.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
 		return err
 	}
 	r.mu.Lock()
@@ -160,7 +160,7 @@ func (r *room) notLarge(l *load) {
 	}
 	l.room = 0
 	most := int64(0)
-	for _, other := range r.flow.hung.loads {
+	for _, other := range r.flow.hungReads.loads {
 		most = max(most, other.room)
 	}
 	r.memory.ledger.setReady(most)

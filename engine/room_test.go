@@ -267,9 +267,9 @@ func mostOf(t *testing.T, e *Engine) (most int64) {
 	t.Helper()
 	for i := range e.catalog.Dataset.Len() {
 		l := newLoad(e.batches)
-		e.flow.hung.loads = append(e.flow.hung.loads, l)
-		l.item.b = &batch{content: content{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}}
-		if l.fetch(l.item.of().ID, catalog.StatusOK, false) == nil {
+		e.flow.hungReads.loads = append(e.flow.hungReads.loads, l)
+		l.item.batch = &batch{content: content{slots: []shard.Slot{{ID: int64(i)}}, spec: e.catalog.Spec(Key{})}}
+		if l.fetch(l.item.source().ID, catalog.StatusOK, false) == nil {
 			most = max(most, l.input.charged+l.sample.needs)
 		}
 		e.flow.recycle(l)

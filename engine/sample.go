@@ -17,9 +17,9 @@ import (
 	"github.com/batchfs/batchfs/pinned"
 )
 
-// maxStandIns bounds the samples that are tried in place of a bad one, so that a batch of a
+// maxReplacements bounds the samples that are tried in place of a bad one, so that a batch of a
 // dataset full of bad files takes seconds rather than days. The bytes of batches depend on it.
-const maxStandIns = 1024
+const maxReplacements = 1024
 
 // A fetched sample is on its way into a slot.
 type fetched struct {
@@ -36,11 +36,11 @@ type fetched struct {
 	job       pixels.Job
 	needs     int64     // bytes that drawing takes beside the batch
 	memory    []byte    // memory for the job
-	drawn     error     // the error of making the pixels, if any
-	unseen    bool      // what is beside an image was not read, because the image, whose size is unknown, could not be read
-	made      bool      // the GPU made it
-	at        *gpu.Slot // where its pixels are if only the GPU has them; nil: they are in the batch's host memory
-	instead   string    // the path of the bad file that this sample replaces, and what is wrong with it
+	drawErr   error     // the error of making the pixels, if any
+	notRead   bool      // what is beside an image was not read, because the image, whose size is unknown, could not be read
+	madeOnGPU bool      // the GPU made it
+	slotOnGPU *gpu.Slot // where its pixels are if only the GPU has them; nil: they are in the batch's host memory
+	replaces  string    // the path of the bad file that this sample replaces, and what is wrong with it
 }
 
 // toPack says why a sample is packed while it is drawn.
@@ -57,8 +57,8 @@ func (l *load) pairable() bool {
 	return l.pixelOptions.Pairs(p.head) && !(p.entries && l.entries.Found())
 }
 
-// obtain is fetch, and waits for memory if there is too little.
-func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
+// fetchOrWait is fetch that waits for memory if there is too little.
+func (l *load) fetchOrWait(id int64, st catalog.Status, whole bool) error {
 	for {
 		err := l.fetch(id, st, whole)
 		if err != errNoRoom {
@@ -75,25 +75,25 @@ func (l *load) obtain(id int64, st catalog.Status, whole bool) error {
 func (l *load) judge(err error) (judged error) {
 	defer catch(&judged)
 	if err = l.verdict(err); err == nil || fault.Of(err) == fault.File {
-		err = l.join(err)
+		err = l.joinParts(err)
 	}
 	return err
 }
 
-// A standIn fills the slot of a load whose sample is bad.
-type standIn struct{ *load }
+// A badSlot fills the slot of a load whose sample is bad.
+type badSlot struct{ *load }
 
-// settle decides what becomes of the slot: a bad sample is handled as OnError says. An error from
-// it ends the batch.
-func (l standIn) settle(err error) (settled error) {
+// applyOnError decides what becomes of the slot: a bad sample is handled as OnError says. An error
+// from it ends the batch.
+func (l badSlot) applyOnError(err error) (settled error) {
 	defer catch(&settled)
 	all, it := l.batches, l.item
 	if err == nil || fault.Of(err) != fault.File || all.opts.OnError == Fail {
 		return err
 	}
 	all.mu.Lock()
-	if it.b.onGPU != nil {
-		it.b.onGPU[it.slot] = false
+	if it.batch.onGPU != nil {
+		it.batch.onGPU[it.slot] = false
 	}
 	all.mu.Unlock()
 	switch all.opts.OnError {
@@ -115,8 +115,8 @@ func reasonOf(err error) *badError {
 
 // zero fills the slot with the fill value. The fault may be in a file beside the sample's own; the
 // reason then has its name.
-func (l standIn) zero(cause error) error {
-	all, b, slot := l.batches, l.item.b, l.item.slot
+func (l badSlot) zero(cause error) error {
+	all, b, slot := l.batches, l.item.batch, l.item.slot
 	bad := reasonOf(cause)
 	reason := bad.reason.Error()
 	if bad.path != "" && bad.path != all.catalog.Dataset.Path(int(b.slots[slot].ID)) {
@@ -142,11 +142,11 @@ func (l standIn) zero(cause error) error {
 // replace fills the slot with the next readable sample of the shard's range that fits; which one
 // depends only on the dataset. The search ends if the batch is no longer wanted, and at any error
 // that is not a file's fault.
-func (l standIn) replace(cause error) error {
-	all, b := l.batches, l.item.b
-	s := l.item.of()
+func (l badSlot) replace(cause error) error {
+	all, b := l.batches, l.item.batch
+	s := l.item.source()
 	bad := reasonOf(cause)
-	l.sample.instead = bad.path + ": " + bad.reason.Error()
+	l.sample.replaces = bad.path + ": " + bad.reason.Error()
 	tried, looked := 0, 0
 	for id := range all.catalog.Replacements(s) {
 		if why := all.catalog.Dataset.Unread(int(id)); why != "" {
@@ -162,21 +162,21 @@ func (l standIn) replace(cause error) error {
 		if !fits {
 			continue
 		}
-		if tried++; tried > maxStandIns {
-			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxStandIns)
+		if tried++; tried > maxReplacements {
+			return fmt.Errorf("%w; the %d samples after it that could replace it cannot be read either", cause, maxReplacements)
 		}
-		if err := l.try(id); err == nil || fault.Of(err) != fault.File {
+		if err := l.tryReplacement(id); err == nil || fault.Of(err) != fault.File {
 			return err
 		}
 	}
 	return fmt.Errorf("%w; no sample of the shard can replace it", cause)
 }
 
-// try fills the slot with all parts of a sample that replaces its own.
-func (l standIn) try(id int64) (err error) {
-	for _, l.part = range l.item.b.parts {
-		l.again, l.input.asks = false, amount{}
-		if err = l.obtain(id, catalog.StatusReplaced, false); err == nil {
+// tryReplacement fills the slot with all parts of a sample that replaces its own.
+func (l badSlot) tryReplacement(id int64) (err error) {
+	for _, l.part = range l.item.batch.parts {
+		l.readBefore, l.input.asks = false, amount{}
+		if err = l.fetchOrWait(id, catalog.StatusReplaced, false); err == nil {
 			err = l.drawOne()
 		}
 		if err = l.verdict(err); err != nil {
@@ -192,26 +192,26 @@ func (l standIn) try(id int64) (err error) {
 func (l *load) verdict(err error) error {
 	all, p := l.batches, &l.sample
 	part := l.part
-	if p.unseen {
+	if p.notRead {
 		part = catalog.Images
 	}
 	bad, id := all.bad.where(part, p.id)
-	if err == errProven {
+	if err == errKnownGood {
 		return nil
 	}
 	if damaged := p.packed && fault.Of(err) == fault.File; damaged || errors.Is(err, decode.ErrPart) {
 		if damaged { // the packed form is damaged, not the file, which is read again
-			all.kept.cache.Drop(p.id)
-			all.kept.disk.drop(p.id)
+			all.caches.cache.Drop(p.id)
+			all.caches.disk.drop(p.id)
 		}
-		if err = l.obtain(p.id, p.status, true); err == nil {
+		if err = l.fetchOrWait(p.id, p.status, true); err == nil {
 			err = l.drawOne()
 		}
 	}
 	switch {
 	case err == nil:
 		bad.wasRead(id)
-		all.bad.proven.note(l.part, p.id, l.item.of().Epoch)
+		all.bad.knownGood.note(l.part, p.id, l.item.source().Epoch)
 		return nil
 	case errors.Is(err, ErrBad):
 		return err
@@ -227,24 +227,24 @@ func (l *load) verdict(err error) error {
 func (l *load) fetch(id int64, st catalog.Status, whole bool) (err error) {
 	defer l.endFetch()
 	defer catch(&err)
-	all, b, epoch, p := l.batches, l.item.b, l.item.of().Epoch, &l.sample
-	*p = fetched{id: id, status: st, seen: unknownIdentity, instead: p.instead}
+	all, b, epoch, p := l.batches, l.item.batch, l.item.source().Epoch, &l.sample
+	*p = fetched{id: id, status: st, seen: unknownIdentity, replaces: p.replaces}
 	if _, array := l.part.Array(); !array { // an array may be in no file
 		l.beginFetch(id)
 	}
 	switch {
-	case !whole && l.item.isProven(l.part, id):
-		return errProven
+	case !whole && l.item.isKnownGood(l.part, id):
+		return errKnownGood
 	case l.part == catalog.Masks:
-		return beside{l}.fetchMask(id, st)
+		return besideImage{l}.fetchMask(id, st)
 	case l.part != catalog.Images:
-		return beside{l}.fetchArray(id, st)
+		return besideImage{l}.fetchArray(id, st)
 	}
 	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
 	aside := st == catalog.StatusReplaced || !l.item.shows(l.part) // it is not read as planned
-	if p.data, p.seen, err = l.load(l.item, epoch, id, aside, whole); err != nil {
+	if p.data, p.seen, err = l.readSample(l.item, epoch, id, aside, whole); err != nil {
 		return err
 	}
 	p.entries = !aside && l.entries != nil && l.gpu == nil && decode.Sniff(p.data) == decode.JPEG
@@ -279,7 +279,7 @@ func (l *load) plan() error {
 		p.job = pixels.Job{Memory: p.mask.Height * p.mask.Width * p.mask.Bytes}
 		p.needs = decode.ValueNeeds(p.head)
 	case catalog.Images:
-		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.part) && all.catalog.Converter.Direct(l.item.b.spec.Order, p.transform.Flip))
+		p.job = l.pixelOptions.PlanFor(p.head, p.transform, l.item.shows(l.part) && all.catalog.Converter.Direct(l.item.batch.spec.Order, p.transform.Flip))
 		p.needs = l.pixelOptions.Needs(p.head)
 	}
 	if p.job.Memory > 0 {
@@ -287,15 +287,15 @@ func (l *load) plan() error {
 		p.needs += empty.Plan(p.job.Memory)
 	}
 	err := all.flow.room.makeReady(l)
-	l.again = err == errNoRoom
+	l.readBefore = err == errNoRoom
 	return err
 }
 
 // record notes what the slot shows.
 func (l *load) record() {
-	p, s := &l.sample, &l.item.b.samples[l.item.slot]
+	p, s := &l.sample, &l.item.batch.samples[l.item.slot]
 	*s = l.batches.catalog.Sample(p.id, p.transform)
-	s.Status, s.Reason = p.status, p.instead
+	s.Status, s.Reason = p.status, p.replaces
 }
 
 // finish makes the slot's pixels from what was decoded, and collects the decoder's other results.
@@ -303,7 +303,7 @@ func (l *load) finish(d *decode.Decoder, writer *layout.Writer, err error) error
 	all, it, p := l.batches, l.item, &l.sample
 	if err == nil && l.item.shows(l.part) {
 		height, width := p.transform.Size()
-		writer.Begin(it.b.slotBytes(it.slot), it.b.spec, height, width, p.transform.Flip, all.opts.Fill)
+		writer.Begin(it.batch.slotBytes(it.slot), it.batch.spec, height, width, p.transform.Flip, all.opts.Fill)
 		err = p.job.Finish(p.memory)
 		writer.End()
 	}

@@ -38,7 +38,7 @@ func (s *schedule) addOpen(b *batch) {
 	}
 	s.takeWork.Broadcast()
 	s.flow.room.some.Broadcast()
-	if s.flow.hung.count.Load() > 0 {
+	if s.flow.hungReads.count.Load() > 0 {
 		s.flow.moreSlots(1) // it may be loaded now
 	}
 }
@@ -85,7 +85,7 @@ func (s *schedule) mayBegin(b *batch) bool {
 func (s *schedule) largest() (batches int, most int64) {
 	for _, list := range s.in[layingOut : making+1] {
 		for _, b := range list {
-			if b.large > 0 && !s.flow.hung.hangs(b) {
+			if b.large > 0 && !s.flow.hungReads.hangs(b) {
 				batches++
 				most = max(most, b.large)
 			}
@@ -110,7 +110,7 @@ func (s *schedule) busy(waited bool) int {
 		}
 	}
 	for _, b := range s.in[making] {
-		if (s.hasSlots(b) || b.inFlight > 0 && !s.flow.hung.hangs(b)) && (b.waiting > 0 || !waited) {
+		if (s.hasSlots(b) || b.inFlight > 0 && !s.flow.hungReads.hangs(b)) && (b.waiting > 0 || !waited) {
 			n++
 		}
 	}
@@ -121,7 +121,7 @@ func (s *schedule) busy(waited bool) int {
 // busy and has slots to hand out.
 func (s *schedule) tooEarly() bool {
 	return s.flow.resting == 0 && slices.ContainsFunc(s.in[making], func(b *batch) bool {
-		return b.waiting > 0 && len(b.todo) > 0 && !s.flow.hung.hangs(b)
+		return b.waiting > 0 && len(b.todo) > 0 && !s.flow.hungReads.hangs(b)
 	})
 }
 
@@ -144,13 +144,13 @@ func (b *batch) nextIsForGPU() bool {
 // hasSlots reports whether a batch has slots to hand out. It has none while one of its reads hangs
 // or waits for memory, because it could not be completed anyway.
 func (s *schedule) hasSlots(b *batch) bool {
-	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hung.hangs(b) && (b.finished > 0 || s.flow.hung.mayHang(b))
+	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hungReads.hangs(b) && (b.finished > 0 || s.flow.hungReads.mayHang(b))
 }
 
 // firstWaiting is the load that gets memory first; nil: none is waiting.
 func (s *schedule) firstWaiting() (first *load) {
 	for _, l := range s.flow.room.waiting {
-		if first == nil || s.goesBefore(l.item.b, first.item.b) {
+		if first == nil || s.goesBefore(l.item.batch, first.item.batch) {
 			first = l
 		}
 	}
@@ -160,7 +160,7 @@ func (s *schedule) firstWaiting() (first *load) {
 // waitsBefore reports whether a load for a batch as important as b, or more so, waits for memory.
 func (s *schedule) waitsBefore(b *batch) bool {
 	first := s.firstWaiting()
-	return first != nil && !s.goesBefore(b, first.item.b)
+	return first != nil && !s.goesBefore(b, first.item.batch)
 }
 
 // mostImportant picks the most important batch for which ok is true. A nil ok is true for all.
@@ -192,8 +192,8 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state > layingOut || !b.short.IsZero() {
 		return b.short
 	}
-	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.b, b) {
-		return l.item.b.short
+	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.batch, b) {
+		return l.item.batch.short
 	}
 	if first := s.mostImportant(s.in[wanted], sameMemory(b.task())); first != nil {
 		return first.short

@@ -54,7 +54,7 @@ func claimed(t *testing.T, e *Engine) *load {
 	if b == nil {
 		t.Fatal("nothing to claim")
 	}
-	return e.batches.flow.take(b)
+	return e.batches.flow.claimSlot(b)
 }
 
 // completeWanted decodes all slots of the wanted batch and assembles it.
@@ -112,8 +112,8 @@ func TestAllMakeTheFirstBatch(t *testing.T) {
 	}
 	for slot := range 8 {
 		it := claimed(t, e)
-		if it.item.b != first || it.item.slot != slot {
-			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.item.slot, it.item.b.key, slot)
+		if it.item.batch != first || it.item.slot != slot {
+			t.Fatalf("claimed slot %d of %v, want slot %d of the first batch", it.item.slot, it.item.batch.key, slot)
 		}
 	}
 	// ...and are started as soon as it does not.
@@ -152,15 +152,15 @@ func TestWantedBatchesNeedNotWaitForPrefetchedOnes(t *testing.T) {
 	completeWanted(t, e, first)
 
 	near, _ := own(t, e), own(t, e) // batches 1 and 2, both prefetched
-	if it := claimed(t, e); it.item.b != near {
-		t.Errorf("claimed from %v, want the nearer batch", it.item.b.key)
+	if it := claimed(t, e); it.item.batch != near {
+		t.Errorf("claimed from %v, want the nearer batch", it.item.batch.key)
 	}
 	wanted := e.ask(Key{Epoch: 1, Batch: 7})
 	if b := own(t, e); b != wanted {
 		t.Errorf("laid out %v, want the wanted batch", b.key)
 	}
-	if it := claimed(t, e); it.item.b != wanted {
-		t.Errorf("claimed from %v, want the wanted batch", it.item.b.key)
+	if it := claimed(t, e); it.item.batch != wanted {
+		t.Errorf("claimed from %v, want the wanted batch", it.item.batch.key)
 	}
 	e.batches.mu.Lock()
 	defer e.batches.mu.Unlock()

@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// share divides the samples of batches between the GPU and the processors by how fast each was.
+// gpuShare divides the samples of batches between the GPU and the processors by how fast each was.
 // nil: no GPU makes samples.
-type share struct {
+type gpuShare struct {
 	mu                sync.Mutex
 	device, processor float64 // seconds that each of them takes per sample; 0: unknown
 	pause             int     // how many more portions are 0
 
 	whole bool // the GPU gets everything: for nvJPEG, and for tests
 
-	off     atomic.Bool  // the GPU failed
-	hanging atomic.Int32 // calls that host forms have stopped waiting for
-	failed  sync.Once    // reports that the GPU failed
+	failed     atomic.Bool  // the GPU failed
+	hanging    atomic.Int32 // calls that host forms have stopped waiting for
+	reportOnce sync.Once    // reports that the GPU failed
 }
 
 const (
@@ -27,10 +27,10 @@ const (
 )
 
 // isOn reports whether there is a GPU that makes samples now.
-func (s *share) isOn() bool { return s != nil && !s.off.Load() && s.hanging.Load() == 0 }
+func (s *gpuShare) isOn() bool { return s != nil && !s.failed.Load() && s.hanging.Load() == 0 }
 
 // takesAll reports whether the GPU gets everything.
-func (s *share) takesAll() bool {
+func (s *gpuShare) takesAll() bool {
 	if !s.isOn() {
 		return false
 	}
@@ -42,7 +42,7 @@ func (s *share) takesAll() bool {
 // portion is how many of n samples one of the workers that use the GPU should take, so that it is
 // done when the processors are done with the rest. If the GPU would get too few, it gets none, and
 // some again after many portions: it may have become faster.
-func (s *share) portion(n, processors int) int {
+func (s *gpuShare) portion(n, processors int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.whole {
@@ -67,22 +67,22 @@ func (s *share) portion(n, processors int) int {
 	return k
 }
 
-// rest gives everything to the processors for a while.
-func (s *share) rest() {
+// pauseGPU gives everything to the processors for a while.
+func (s *gpuShare) pauseGPU() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pause = longestPause
 }
 
-func (s *share) deviceTook(began time.Time, samples int) { s.took(&s.device, began, samples) }
+func (s *gpuShare) deviceTook(began time.Time, samples int) { s.took(&s.device, began, samples) }
 
-func (s *share) processorTook(began time.Time, samples int) {
+func (s *gpuShare) processorTook(began time.Time, samples int) {
 	if s != nil {
 		s.took(&s.processor, began, samples)
 	}
 }
 
-func (s *share) took(average *float64, began time.Time, samples int) {
+func (s *gpuShare) took(average *float64, began time.Time, samples int) {
 	each := max(time.Since(began).Seconds(), 1e-9) / float64(max(samples, 1))
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -54,7 +54,7 @@ func (s shares) bytes(c Budget) int64 {
 func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
 	if s.local() {
-		if now := c.Dataset.Kept().Room(); now != s.room { // other mounts came or went
+		if now := c.Dataset.LocalSamples().Room(); now != s.room { // other mounts came or went
 			s.setDisk(c, now)
 		}
 	}
@@ -105,7 +105,7 @@ func (s shares) needs(c Budget) int64 {
 
 // addLocal adds what the local cache can keep beside the memory, if it follows a plan.
 func (s *shares) addLocal(c Budget) {
-	if c.Dataset.Kept() == nil {
+	if c.Dataset.LocalSamples() == nil {
 		return
 	}
 	o, all := c.Options, 0.0
@@ -122,10 +122,10 @@ func (s *shares) addLocal(c Budget) {
 			plan += ", " + rand.Text() // packing depends on measurements, and changes what the disk keeps: no two mounts plan the same
 		}
 	}
-	if err := c.Dataset.Kept().Plan(plan, int64(all*o.readHere())); err != nil {
+	if err := c.Dataset.LocalSamples().Plan(plan, int64(all*o.readHere())); err != nil {
 		o.Logger.Warn("other mounts leave no room in the local cache for this one", "reason", err)
 	}
-	s.setDisk(c, c.Dataset.Kept().Room())
+	s.setDisk(c, c.Dataset.LocalSamples().Room())
 }
 
 // setDisk finds out which share the room on the disk is enough for.

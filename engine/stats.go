@@ -295,15 +295,15 @@ func (e *Engine) Stats() Stats {
 		s.Buffers = append(s.Buffers, pinned.BufferStats{Name: "batch", Kind: pinned.DeviceMemory, Real: c.Real, MaxReal: c.MaxReal,
 			Reserved: c.Reserved, MaxReserved: c.MaxReserved, Locked: true})
 	}
-	s.Plans, s.Forms = e.kept.keeper.stats(), e.kept.forms.stats()
-	s.Forms.Disk = e.kept.disk.stats()
+	s.Plans, s.Forms = e.caches.planner.stats(), e.caches.forms.stats()
+	s.Forms.Disk = e.caches.disk.stats()
 	s.Storage.Store, s.Storage.Local = e.catalog.Dataset.Requests(), e.catalog.Dataset.LocalCache()
-	if e.kept.pages != nil {
-		p := e.kept.pages.Stats()
+	if e.caches.pages != nil {
+		p := e.caches.pages.Stats()
 		s.Storage.Pages = &p
 	}
-	if e.kept.cache != nil {
-		c := e.kept.cache.Stats()
+	if e.caches.cache != nil {
+		c := e.caches.cache.Stats()
 		s.Forms.Samples, s.Forms.Grown = c.Packed, c.Grown
 		for _, c := range c.Epochs {
 			if i := slices.IndexFunc(s.Epochs, func(e EpochStats) bool { return e.Epoch == c.Epoch }); i >= 0 {

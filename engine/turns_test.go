@@ -27,7 +27,7 @@ func exhaust(e *Engine) {
 		time.Sleep(time.Millisecond)
 	}
 	e.locked(func() bool { f.trim(); return true })
-	for e.memory.freeRead() || e.memory.pool.Trim() > 0 || e.kept.cache != nil && e.kept.cache.Trim(1<<40) > 0 {
+	for e.memory.freeRead() || e.memory.pool.Trim() > 0 || e.caches.cache != nil && e.caches.cache.Trim(1<<40) > 0 {
 	}
 	e.memory.ledger.mu.Lock()
 	e.memory.ledger.limit = e.memory.ledger.sum + e.memory.ledger.load + e.memory.ledger.drawing
@@ -287,7 +287,7 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 	for i := range 4 {
 		read(t, e, Key{Batch: i}, layout.NHWCForm)
 	}
-	held := e.kept.cache.Stats().Real
+	held := e.caches.cache.Stats().Real
 	if held == 0 {
 		t.Fatal("nothing is cached")
 	}
@@ -298,12 +298,12 @@ func TestPrefetchingDoesNotTakeFromTheCache(t *testing.T) {
 			break
 		}
 	}
-	if now := e.kept.cache.Stats().Real; now != held {
+	if now := e.caches.cache.Stats().Real; now != held {
 		t.Errorf("prefetching took %d bytes from the cache", held-now)
 	}
 	b.refs = 1
-	if !e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) || e.kept.cache.Stats().Real != 0 {
-		t.Errorf("the cache keeps %d bytes from a batch that somebody waits for", e.kept.cache.Stats().Real)
+	if !e.memory.reclaim(b, 1<<30, e.memory.ledger.returns()) || e.caches.cache.Stats().Real != 0 {
+		t.Errorf("the cache keeps %d bytes from a batch that somebody waits for", e.caches.cache.Stats().Real)
 	}
 }
 
@@ -318,8 +318,8 @@ func TestSetMemoryLimit(t *testing.T) {
 	}
 	held := open(t, e, Key{Batch: 9}, layout.NHWCForm)
 	e.SetMemoryLimit(1)
-	if e.kept.cache.Stats().Real != 0 || len(held.Bytes()) == 0 {
-		t.Errorf("the cache holds %d bytes, the open file %d", e.kept.cache.Stats().Real, len(held.Bytes()))
+	if e.caches.cache.Stats().Real != 0 || len(held.Bytes()) == 0 {
+		t.Errorf("the cache holds %d bytes, the open file %d", e.caches.cache.Stats().Real, len(held.Bytes()))
 	}
 	var opened atomic.Bool
 	done := make(chan struct{})

@@ -52,7 +52,7 @@ func (w watcher) replaceStalled(now time.Time) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if !all.closed {
-		all.flow.standIn(all.flow.hung.find(now))
+		all.flow.replaceHanging(all.flow.hungReads.findNew(now))
 		all.flow.loadAhead()
 		all.takeWork.Broadcast()
 	}

@@ -81,7 +81,7 @@ func newOwnReads(remote bool) ownReads {
 func (f *flow) readsFree() bool {
 	f.batches.mu.Lock()
 	defer f.batches.mu.Unlock()
-	return !f.own.slow
+	return !f.ownReads.slow
 }
 
 // isDue reports whether a drawer reads its next sample itself; ready is how many wait for one.

@@ -65,7 +65,7 @@ func (m *Session) Attend(signals <-chan os.Signal, tell func(Notice)) (closed bo
 }
 
 func attend(m live, signals <-chan os.Signal, tell func(Notice)) (closed bool, err error) {
-	a := attendance{live: m, tell: tell, tried: make(chan error, 1)}
+	a := attendance{live: m, notify: tell, tried: make(chan error, 1)}
 	ended, gone := make(chan struct{}), m.Gone()
 	go func() {
 		m.Wait()
@@ -100,25 +100,25 @@ func attend(m live, signals <-chan os.Signal, tell func(Notice)) (closed bool, e
 // attendance is the state of Attend.
 type attendance struct {
 	live
-	tell func(Notice)
+	notify func(Notice)
 
-	gone   bool // from this namespace
-	asked  int  // number of signals received
-	trying bool
-	tried  chan error       // the result of Unmount
-	again  <-chan time.Time // nil, which blocks forever, unless the mount is in use
+	gone    bool // from this namespace
+	signals int  // number of signals received
+	trying  bool
+	tried   chan error       // the result of Unmount
+	again   <-chan time.Time // nil, which blocks forever, unless the mount is in use
 }
 
 // signal handles one signal; over reports that Attend is done.
 func (a *attendance) signal(sig os.Signal) (over bool, err error) {
-	if sig == (OwnerEnded{}) && (a.gone || a.asked > 0) {
+	if sig == (OwnerEnded{}) && (a.gone || a.signals > 0) {
 		return false, nil // it is ending
 	}
-	a.asked++
+	a.signals++
 	switch {
-	case a.gone || a.asked > 2:
+	case a.gone || a.signals > 2:
 		return true, nil
-	case a.asked == 1:
+	case a.signals == 1:
 		a.try()
 		return false, nil
 	}
@@ -129,7 +129,7 @@ func (a *attendance) signal(sig os.Signal) (over bool, err error) {
 	if a.ReadPath() == "passthrough" {
 		return true, nil // the kernel serves open files without us
 	}
-	a.tell(Notice{Kind: Detached})
+	a.notify(Notice{Kind: Detached})
 	return false, nil
 }
 
@@ -149,14 +149,14 @@ func (a *attendance) result(err error) (over bool, failed error) {
 	case err == nil:
 		a.again = nil // ended follows
 	case errors.As(err, &held):
-		a.tell(Notice{HeldForGood, held})
+		a.notify(Notice{HeldForGood, held})
 		return true, nil
 	case a.again != nil: // the user knows
 	case !errors.Is(err, unix.EBUSY):
 		return false, fmt.Errorf("unmount %s: %w", a.Path(), err)
 	default:
 		a.again = time.Tick(tryAgain)
-		a.tell(Notice{Kind: InUse})
+		a.notify(Notice{Kind: InUse})
 	}
 	return false, nil
 }

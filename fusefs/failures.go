@@ -56,9 +56,9 @@ func (f *failures) remember(k engine.Key, err error, remedy func(error) string) 
 	f.byKey[k] = string(text)
 }
 
-// of returns the last failure of a batch as JSON; "" if there was none, or if it has been
+// last returns the last failure of a batch as JSON; "" if there was none, or if it has been
 // forgotten.
-func (f *failures) of(k engine.Key) string {
+func (f *failures) last(k engine.Key) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.byKey[k]

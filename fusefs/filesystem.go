@@ -297,7 +297,7 @@ func (f *filesystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name str
 	if !ok || n.kind != batchFile {
 		return 0, fuse.ENOATTR
 	}
-	switch failure := f.failures.of(n.key); {
+	switch failure := f.failures.last(n.key); {
 	case name == errorAttribute && failure != "":
 		return put(dest, failure)
 	case name == readyAttribute:
@@ -319,7 +319,7 @@ func (f *filesystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []
 		for _, a := range attributes {
 			names += a.name + "\x00"
 		}
-		if f.failures.of(n.key) != "" {
+		if f.failures.last(n.key) != "" {
 			names += errorAttribute + "\x00"
 		}
 		return put(dest, names)

@@ -110,7 +110,7 @@ func TestFailuresAreRemembered(t *testing.T) {
 		f.failures.remember(engine.Key{Batch: 1000 + i}, engine.ErrBad, src.Remedy)
 		f.failures.remember(engine.Key{Batch: 1000}, engine.ErrBad, src.Remedy)
 	}
-	if len(f.failures.byKey) != maxFailures || len(f.failures.keys) != maxFailures || f.failures.of(engine.Key{Batch: 1000}) == "" {
+	if len(f.failures.byKey) != maxFailures || len(f.failures.keys) != maxFailures || f.failures.last(engine.Key{Batch: 1000}) == "" {
 		t.Errorf("%d failures are remembered", len(f.failures.byKey))
 	}
 	f.failures.remember(engine.Key{}, engine.ErrBad, src.Remedy)

@@ -133,30 +133,30 @@ func (p *Pool) get(size int64) (*Buffer, error) {
 		held, target = b.held, b.held
 	}
 	if b != nil && b.movesPages(size, target) && !p.unregister(b) { // the next attempt uses another buffer
-		tell(p.budget.Cancel, target-held)
+		report(p.budget.Cancel, target-held)
 		return p.get(size)
 	}
 	if b == nil {
 		var err error
 		if b, err = p.open(); err != nil {
-			tell(p.budget.Cancel, target)
+			report(p.budget.Cancel, target)
 			return nil, err
 		}
 	}
 	now, err := b.resize(size, target)
 	if err != nil {
 		p.discard(b)
-		tell(p.budget.Cancel, target-held)
+		report(p.budget.Cancel, target-held)
 		return nil, err
 	}
 	p.hold(b, now)
-	tell(p.budget.Cancel, target-max(held, now))
-	tell(p.budget.Release, held-now)
+	report(p.budget.Cancel, target-max(held, now))
+	report(p.budget.Release, held-now)
 	return b, nil
 }
 
-// tell reports n bytes to a method of the budget, unless n is 0.
-func tell(method func(int64), n int64) {
+// report reports n bytes to a method of the budget, unless n is 0.
+func report(method func(int64), n int64) {
 	if n > 0 {
 		method(n)
 	}
@@ -247,7 +247,7 @@ func (p *Pool) destroy(b *Buffer) int64 {
 	held := b.held
 	b.destroy()
 	p.hold(b, 0)
-	tell(p.budget.Release, held)
+	report(p.budget.Release, held)
 	return held
 }
 

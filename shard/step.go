@@ -21,8 +21,8 @@ func newOwners(b *blocks, nodes int64) owners {
 // nodes counts the nodes.
 func (o owners) nodes() int { return len(o) - 1 }
 
-// of is the node that owns a sample. It starts from the guess that all nodes own equally many.
-func (o owners) of(id int64) int {
+// owner is the node that owns a sample. It starts from the guess that all nodes own equally many.
+func (o owners) owner(id int64) int {
 	v := int(partOf(o[o.nodes()], id, int64(o.nodes())))
 	for o[v] > id {
 		v--
@@ -65,7 +65,7 @@ func (p *Plan) placed(shard, epoch, batch int, dst []Slot, count int) []Slot {
 	}
 	var own, surplus [NumCosts][]Slot
 	for _, slot := range slots {
-		v, cost := p.owners.of(slot.ID), p.costs.Of(slot.ID)
+		v, cost := p.owners.owner(slot.ID), p.costs.Of(slot.ID)
 		if room[v][cost] == 0 {
 			surplus[cost] = append(surplus[cost], slot)
 			continue

@@ -121,7 +121,7 @@ func TestNodesTakeWhatTheyOwnFirst(t *testing.T) {
 			has, owned, own := make([]counts, cfg.Nodes), make([]counts, cfg.Nodes), make([]counts, cfg.Nodes)
 			for at := lo; at < hi; at++ {
 				id := p.ID(epoch, at)
-				owned[p.owners.of(id)][p.costs.Of(id)]++
+				owned[p.owners.owner(id)][p.costs.Of(id)]++
 			}
 			for shard := range cfg.Shards {
 				slots, valid := p.Batch(shard, epoch, step, nil)
@@ -154,8 +154,8 @@ func TestNodesOwnWholeBlocks(t *testing.T) {
 		p, owned, id := mustPlan(t, cfg), make([]int64, cfg.Shards), int64(0)
 		for _, size := range cfg.Blocks {
 			for i := range size {
-				v := p.owners.of(id)
-				if owned[v]++; i > 0 && v != p.owners.of(id-1) {
+				v := p.owners.owner(id)
+				if owned[v]++; i > 0 && v != p.owners.owner(id-1) {
 					t.Fatalf("%+v: samples %d and %d of one block have two owners", cfg, id-1, id)
 				}
 				id++

@@ -39,7 +39,7 @@ func benchCommand(c *console) *cli.Command {
 				return nil, err
 			}
 			bar := c.progress()
-			b.Progress = bar.of("measuring", "rounds")
+			b.Progress = bar.reporter("measuring", "rounds")
 			report, err := b.Run(ctx)
 			bar.close()
 			return benchReport(report), c.benchError(ctx, b.Path, err)
@@ -58,7 +58,7 @@ func (c *console) benchError(ctx context.Context, path string, err error) error 
 		_, _ = c.err.Write(ended.Stderr)
 		return endOf(fmt.Errorf("the daemon ended before its mount was live: %w", ended))
 	case isBad:
-		return hint(fmt.Errorf("cannot read %s: %s", shown(bad.Path), oneLine(bad.Err.Error())),
+		return hint(fmt.Errorf("cannot read %s: %s", displayName(bad.Path), oneLine(bad.Err.Error())),
 			"to list all such files: batchfs verify %s", shellWord(path))
 	}
 	return err

@@ -86,9 +86,9 @@ func (c *console) progress() *progress {
 	return p
 }
 
-// of returns what is told how much of a step is done. The total may become known late and may grow.
-// Several goroutines may report concurrently.
-func (p *progress) of(step, unit string) func(done, total int64) {
+// reporter returns a function that is told how much of a step is done. The total may become known
+// late and may grow. Several goroutines may report concurrently.
+func (p *progress) reporter(step, unit string) func(done, total int64) {
 	return func(done, total int64) {
 		if p.out == nil || total <= 0 {
 			return

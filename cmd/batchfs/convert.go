@@ -136,7 +136,7 @@ func (r *convertRequest) convert(ctx context.Context, a *annotation.Dataset) (pr
 		}
 	}
 	bar := r.progress()
-	o.Progress = bar.of("converting", "images")
+	o.Progress = bar.reporter("converting", "images")
 	report, err := convert.Write(ctx, ds, r.out, o)
 	bar.close()
 	if errors.Is(err, errBestAsItIs) {
@@ -190,7 +190,7 @@ func (r *convertRequest) announce(p convert.Plan, ds *dataset.Dataset) {
 func columnsLeft(left convert.LeftOut) string {
 	var names []string
 	for _, name := range left.Columns {
-		names = append(names, shown(name))
+		names = append(names, displayName(name))
 	}
 	return fmt.Sprintf("%s %s: %s", english.PluralWord(len(names), "column", ""), english.WordSeries(names, "and"), left.Why)
 }
@@ -241,12 +241,12 @@ type convertResult struct {
 func (r convertResult) print(out io.Writer) {
 	t := newTable(out)
 	if r.part.N > 0 && !r.Finished {
-		t.row("part", "%s, in %s until --merge", r.part, shown(r.Staging))
+		t.row("part", "%s, in %s until --merge", r.part, displayName(r.Staging))
 	} else {
-		t.row("result", "%s", shown(r.Out))
+		t.row("result", "%s", displayName(r.Out))
 	}
 	if r.Manifest != "" {
-		t.row("manifest", "%s", shown(r.Manifest))
+		t.row("manifest", "%s", displayName(r.Manifest))
 	}
 	if r.Carried != nil {
 		files := ""
@@ -259,7 +259,7 @@ func (r convertResult) print(out io.Writer) {
 		t.row("left out", "%s", columnsLeft(left))
 	}
 	if r.Classes != "" {
-		t.row("classes", "%s; mount with --classes and this file", shown(r.Classes))
+		t.row("classes", "%s; mount with --classes and this file", displayName(r.Classes))
 	}
 	t.row("images", "%d", r.Samples)
 	t.row("raw", "%d, %d of them already", r.Raw, r.AlreadyRaw)

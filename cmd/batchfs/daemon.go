@@ -59,7 +59,7 @@ func (c *console) spawn(ctx context.Context, owner *os.File, flags, args []strin
 // endOf converts the error of a daemon that ended before its mount was live into this process's.
 func endOf(err error) error {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.Exited() {
-		return said(exit.ExitCode()) // the daemon already printed why
+		return exitSilently(exit.ExitCode()) // the daemon already printed why
 	}
 	return err
 }

@@ -167,7 +167,7 @@ func (t outageTeller) Handle(_ context.Context, r slog.Record) error {
 func summary(path string, ds *dataset.Dataset) string {
 	path = publicName(path)
 	r, classes := ds.Report, ds.Classes
-	text := shown(path) + ": " + count(r.Samples, "image")
+	text := displayName(path) + ": " + count(r.Samples, "image")
 	switch {
 	case r.MaxLabel < 0:
 		text += " without labels"
@@ -214,7 +214,7 @@ func someOf(names []string) string {
 	const few = 3
 	var some []string
 	for _, name := range names[:min(few, len(names))] {
-		some = append(some, shown(name))
+		some = append(some, displayName(name))
 	}
 	if len(names) > few {
 		some = append(some, "...")

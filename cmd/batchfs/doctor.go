@@ -111,7 +111,7 @@ func problem(err error) string {
 // verdict is an error if nothing can be mounted here; the report already says why.
 func (r doctorReport) verdict() error {
 	if slices.ContainsFunc(r.Findings, func(f finding) bool { return f.Name == mountingFinding && !f.OK }) {
-		return said(statusFailed)
+		return exitSilently(statusFailed)
 	}
 	return nil
 }

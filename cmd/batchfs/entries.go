@@ -58,7 +58,7 @@ func (c *console) makeEntries(ctx context.Context, a *annotation.Dataset, rule d
 	defer bar.close()
 	report, err := a.MakeEntries(ctx, rule, annotation.Work{
 		Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0),
-		Progress: func(string) func(done, total int64) { return bar.of("finding entry points", "images") },
+		Progress: func(string) func(done, total int64) { return bar.reporter("finding entry points", "images") },
 	})
 	if ctx.Err() != nil {
 		err = fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)

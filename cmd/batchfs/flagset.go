@@ -30,7 +30,7 @@ type parser func(text string) (rule string)
 
 // setting is the value of a flag.
 type setting struct {
-	of         *flagSet
+	set        *flagSet
 	name, text string
 	fallback   string // description of a derived default
 	usage      string
@@ -65,12 +65,12 @@ func (s *setting) IsBoolFlag() bool { return s.isSwitch }
 // Set is for values that users give.
 func (s *setting) Set(text string) error {
 	if rule := s.parse(text); rule != "" {
-		s.of.refused = s.instead(badValue(s.name, rule, text), text)
-		return s.of.refused
+		s.set.refused = s.instead(badValue(s.name, rule, text), text)
+		return s.set.refused
 	}
 	s.text = text
-	if !s.of.Changed(s.name) {
-		s.of.given = append(s.of.given, s.name)
+	if !s.set.Changed(s.name) {
+		s.set.given = append(s.set.given, s.name)
 	}
 	return nil
 }
@@ -120,7 +120,7 @@ func (f *flagSet) add(name, fallback, usage string, parse parser) *setting {
 func (f *flagSet) derived(name, fallback, usage string, parse parser) *setting {
 	_, word, _ := strings.Cut(usage, "`")
 	word, _, _ = strings.Cut(word, "`")
-	s := &setting{of: f, name: name, fallback: fallback, usage: usage, parse: parse}
+	s := &setting{set: f, name: name, fallback: fallback, usage: usage, parse: parse}
 	f.flags = append(f.flags, &cli.GenericFlag{
 		Name: name, Usage: usage, DefaultText: fallback, Category: f.group, Hidden: f.group == internal,
 		Value: s, TakesFile: slices.Contains([]string{"FILE", "DIR", "PLACE"}, word),
@@ -162,7 +162,7 @@ func (f *flagSet) toggle(to *bool, name string, fallback bool, usage string) *se
 
 // switchable defines a flag that is off, on, or something else that parse accepts.
 func (f *flagSet) switchable(name, usage string, parse parser) *setting {
-	s := &setting{of: f, name: name, text: "false", usage: usage, isSwitch: true, parse: parse}
+	s := &setting{set: f, name: name, text: "false", usage: usage, isSwitch: true, parse: parse}
 	words := cli.BoolFlag{Name: name, Usage: usage, Category: f.group, Hidden: f.group == internal, DisableDefaultText: true}
 	f.flags = append(f.flags, &switchFlag{words, s})
 	return s

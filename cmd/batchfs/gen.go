@@ -42,7 +42,7 @@ func genCommand(c *console) *cli.Command {
 				return badValue("classes", fmt.Sprintf("at most --images, %d", o.Images), strconv.Itoa(o.Classes))
 			}
 			bar := c.progress()
-			o.Progress = bar.of("drawing", "images")
+			o.Progress = bar.reporter("drawing", "images")
 			err := gen.Write(ctx, o)
 			bar.close()
 			switch {
@@ -60,7 +60,7 @@ func genCommand(c *console) *cli.Command {
 
 // genWords describes the generated dataset.
 func genWords(o gen.Options) string {
-	words := fmt.Sprintf("%s: %s", shown(o.Dir), count(o.Images, "image"))
+	words := fmt.Sprintf("%s: %s", displayName(o.Dir), count(o.Images, "image"))
 	if o.Classes > 0 {
 		words += " in " + count(o.Classes, "class")
 	}

@@ -44,7 +44,7 @@ func indexCommand(c *console) *cli.Command {
 			remoteWorkers(f, f.args[0], &o.Workers)
 			dir := filepath.Dir(parquet)
 			if _, err := os.Stat(dir); err != nil { // later, all of the dataset would have been read
-				return hint(fmt.Errorf("--parquet %s: %w", shown(parquet), err), "mkdir -p %s", shellWord(dir))
+				return hint(fmt.Errorf("--parquet %s: %w", displayName(parquet), err), "mkdir -p %s", shellWord(dir))
 			}
 			return checkIndexFlags(&o, rule, find.Kinds != (annotation.Kinds{}))
 		})
@@ -132,21 +132,21 @@ func (r indexResult) print(out io.Writer) {
 		fmt.Fprintf(out, "part %s: %s\n", r.Part, count(r.Samples, "image"))
 	}
 	t := newTable(out)
-	t.row("dataset", "%s", shown(r.Dataset))
+	t.row("dataset", "%s", displayName(r.Dataset))
 	t.row("encoded", "%s", formatBytes(r.Bytes))
 	t.row("largest", "%d x %d (height x width)", r.MaxHeight, r.MaxWidth)
 	t.row("unreadable", "%d", len(r.Unreadable))
 	t.row("scanned", "%d headers read, %d known from before", r.Scanned, r.Reused)
 	if r.Index != "" {
-		t.row("index", "%s", shown(r.Index))
+		t.row("index", "%s", displayName(r.Index))
 	} else {
 		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
 	}
 	if r.Parquet != "" {
-		t.row("table", "%s", shown(r.Parquet))
+		t.row("table", "%s", displayName(r.Parquet))
 	}
 	if r.DALIProblem != "" {
-		t.row("DALI's index", "not used: %s", shown(r.DALIProblem))
+		t.row("DALI's index", "not used: %s", displayName(r.DALIProblem))
 	}
 	if r.Entries != nil {
 		e := r.Entries
@@ -180,7 +180,7 @@ func printFirstBad(out io.Writer, bad []dataset.BadFile) {
 // printBad lists files that cannot be read, one per line.
 func printBad(out io.Writer, bad []dataset.BadFile) {
 	for _, b := range bad {
-		fmt.Fprintf(out, "%s: %s\n", shown(b.Path), oneLine(b.Reason))
+		fmt.Fprintf(out, "%s: %s\n", displayName(b.Path), oneLine(b.Reason))
 	}
 }
 
@@ -198,7 +198,7 @@ func datasetError(path string, err error) error {
 	const try = "a dataset is " + aDataset
 	empty := try
 	if found, err := fusefs.Explain(context.Background(), path); err == nil || errors.Is(err, fusefs.ErrNotBatch) {
-		empty = fmt.Sprintf("%s is a mount of batchfs; name the dataset that it serves, %s", found.Root, shown(found.Dataset))
+		empty = fmt.Sprintf("%s is a mount of batchfs; name the dataset that it serves, %s", found.Root, displayName(found.Dataset))
 	}
 	near, parent := try, filepath.Dir(strings.TrimRight(path, "/"))
 	if _, err := os.Stat(parent); err == nil && !store.IsURL(path) {

@@ -73,9 +73,9 @@ func (l *mountLog) state(message string) {
 	}
 }
 
-// tell tells the user something about a running mount: as a log line, since a program may
+// announce tells the user something about a running mount: as a log line, since a program may
 // read the log, and at a terminal like any other message.
-func (l *mountLog) tell(message, hint string) {
+func (l *mountLog) announce(message, hint string) {
 	if l.watched || l.file != nil && l.talking {
 		l.say("%s", message)
 		if hint != "" {

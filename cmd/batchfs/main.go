@@ -124,7 +124,7 @@ func newApp(c *console, all bool) *cli.App {
 			if err := cli.ShowAppHelp(app); err != nil {
 				return err
 			}
-			return said(statusUsage)
+			return exitSilently(statusUsage)
 		},
 	}
 	app.Usage, app.Description = helpText(app.Name)
@@ -145,7 +145,7 @@ func noCommand(app *cli.App, before, name string) error {
 	for _, cmd := range app.Commands {
 		names = append(names, cmd.Name)
 	}
-	meant := cmp.Or(strings.TrimPrefix(otherWords["batchfs "+plain(name)], "batchfs "), nearest(name, names))
+	meant := cmp.Or(strings.TrimPrefix(otherWords["batchfs "+normalized(name)], "batchfs "), nearest(name, names))
 	return didYouMean(withHelp(usage("there is no command %q", name), app.HelpName), "batchfs "+before, meant)
 }
 

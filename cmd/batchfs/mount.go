@@ -175,7 +175,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	if err := r.checkRoom(e); err != nil {
 		return end(err)
 	}
-	signals := r.signals.take() // from here on, the mount must be unmounted
+	signals := r.signals.forward() // from here on, the mount must be unmounted
 	r.warnOfNothing(ds.Len(), e)
 	r.warnOfRepeats(e.Budget().Repeats())
 	stopWatching := r.watchMemory(e)
@@ -225,7 +225,7 @@ func (r *mountRequest) warnOfNothing(samples int, e *engine.Engine) {
 	if r.engine.Partition != shard.Ranges {
 		who, has, flag, size = "the dataset", samples, "--global-batch", r.engine.BatchSize*r.engine.Shards
 	}
-	r.log.tell(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
+	r.log.announce(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
 		who, count(has, "sample"), flag, size), fmt.Sprintf("use a smaller %s, or --last-batch fill", flag))
 }
 
@@ -253,7 +253,7 @@ func (r *mountRequest) warnOfRepeats(p engine.Repeats) {
 	if w := fmt.Sprintf("--%s window=%d", "shuffle", p.Window); p.Window > 0 {
 		advice += ", or use " + w + ", whose pages fit"
 	}
-	r.log.tell(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
+	r.log.announce(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
 		max(2, p.Factor), formatBytes(p.Needs), formatBytes(p.Memory)), advice)
 }
 
@@ -354,7 +354,7 @@ func (r *mountRequest) checkRoom(e *engine.Engine) error {
 		rule := fmt.Sprintf("enough for the mount and for decoding (%s), and one batch (%s)", formatBytes(itself), formatBytes(batch))
 		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
 	}
-	r.log.tell("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
+	r.log.announce("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
 	return nil
 }
 

@@ -379,8 +379,8 @@ func TestTell(t *testing.T) {
 		{false, true, `{"level":"WARN","msg":"gone","hint":"look"}` + "\n" + `{"level":"WARN","msg":"done"}` + "\n"},
 	} {
 		words := logged(t, logOptions{asJSON: test.asJSON}, test.watched, func(log *mountLog) {
-			log.tell("gone", "look")
-			log.tell("done", "")
+			log.announce("gone", "look")
+			log.announce("done", "")
 		})
 		if got := logTime.ReplaceAllString(words, ""); got != test.want {
 			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)

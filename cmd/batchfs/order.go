@@ -64,7 +64,7 @@ func completeSteps(f *flagSet, o *shard.Config, global int64, local bool) error 
 	}
 	if i := slices.IndexFunc(wrong, f.Changed); i >= 0 {
 		err := usage("--%s is for --partition %s", wrong[i], advice)
-		if ours := otherWords[plain(wrong[i])]; !elastic && ours != "" {
+		if ours := otherWords[normalized(wrong[i])]; !elastic && ours != "" {
 			return hint(err, "%s", ours)
 		}
 		return err

@@ -14,7 +14,7 @@ var otherWords = func() map[string]string {
 	for line := range strings.Lines(otherWordsText) {
 		words, ours, _ := strings.Cut(strings.TrimSpace(line), " => ")
 		for word := range strings.SplitSeq(words, ", ") {
-			meant[plain(word)] = ours
+			meant[normalized(word)] = ours
 		}
 	}
 	return meant
@@ -23,16 +23,16 @@ var otherWords = func() map[string]string {
 //go:embed otherwords.txt
 var otherWordsText string
 
-// plain removes everything from words that may differ between spellings.
-func plain(words string) string {
+// normalized removes everything from words that may differ between spellings.
+func normalized(words string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(words))
 }
 
 // instead adds what was probably meant to the error about a value.
 func (s *setting) instead(err error, text string) error {
-	meant := otherWords[plain(s.name+" "+text)]
+	meant := otherWords[normalized(s.name+" "+text)]
 	for _, word := range s.words() {
-		if plain(word) == plain(text) {
+		if normalized(word) == normalized(text) {
 			meant = "--" + s.name + " " + word
 		}
 	}
@@ -54,7 +54,7 @@ func unknownFlag(flags []cli.Flag, word, name string) error {
 		word, _, _ = strings.Cut(word, "=")
 	}
 	err, names := usage("unknown flag %s", word), flagNames(flags)
-	ours := otherWords[plain(name)]
+	ours := otherWords[normalized(name)]
 	flag, isFlag := strings.CutPrefix(ours, "--")
 	flag, _, _ = strings.Cut(strings.ReplaceAll(flag, "=", " "), " ")
 	positive, negated := strings.CutPrefix(name, "no-")

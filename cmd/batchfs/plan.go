@@ -28,12 +28,12 @@ func planCommand(c *console) *cli.Command {
 		f.derived("samples", "those of DATASET", "plan for `N` samples instead of a dataset", number(&r.order.Samples, 1, math.MaxInt64))
 		f.derived("shard", "all", "the shard, `S` from 0", number(&r.shards[0], 0, math.MaxInt32))
 		f.derived("epoch", "0, or 1 with --stats", "the epoch `A`, or A..B with B included",
-			pair(&r.of.First, &r.of.Last, "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9",
+			pair(&r.options.First, &r.options.Last, "an epoch or a range of them, A..B with A at most B, as in 3 or 0..9",
 				func(text string) (int, int, bool) { return parseSpan(text, "..") }))
 		f.toggle(&r.stats, "stats", false, "print what a cache would do, what local placement has to fetch, or how well a window mixes, instead of batches")
-		f.derived("cache-ratio", "none", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.of.Ratio))
-		localShardsFlag(f, &r.of.LocalFrom, &r.of.LocalTo)
-		rankFlag(f, &r.of.LocalFrom, &r.of.LocalTo)
+		f.derived("cache-ratio", "none", "the cache holds `R` of what is read here in an epoch, 0 to 1", fraction(&r.options.Ratio))
+		localShardsFlag(f, &r.options.LocalFrom, &r.options.LocalTo)
+		rankFlag(f, &r.options.LocalFrom, &r.options.LocalTo)
 		jsonFlag(c, f, "print JSON, one object per line")
 		f.check(func() error { return r.complete(f) })
 		return func(ctx context.Context, _ []string) error {
@@ -55,7 +55,7 @@ type planRequest struct {
 	find    annotation.Options
 	shards  [2]int // first and last, inclusive
 	stats   bool   // instead of batches
-	of      profile.DryRunOptions
+	options profile.DryRunOptions
 }
 
 // choose finds out what to plan for.
@@ -79,24 +79,24 @@ func (r *planRequest) complete(f *flagSet) error {
 			return usage("--%s is for --stats", name)
 		}
 	}
-	r.of.Cached = f.Changed("cache-ratio")
+	r.options.Cached = f.Changed("cache-ratio")
 	switch {
 	case r.stats && f.Changed("shard"):
 		return usage("--shard is for batches; --stats covers all shards, or those of --local-shards")
-	case r.stats && !r.of.Cached && r.order.Window == 0 && r.order.Partition != shard.Local:
+	case r.stats && !r.options.Cached && r.order.Window == 0 && r.order.Partition != shard.Local:
 		return usage("--stats needs --cache-ratio, as in --cache-ratio 0.3, or --shuffle window=W, or --placement local")
 	case r.stats && !f.Changed("epoch"):
-		r.of.First, r.of.Last = 1, 1 // the first epoch in which a cache helps
+		r.options.First, r.options.Last = 1, 1 // the first epoch in which a cache helps
 	}
 	switch {
 	case f.Changed("shard"):
 		r.shards[1] = r.shards[0]
 	case f.Changed("rank"):
-		r.shards = [2]int{r.of.LocalFrom, r.of.LocalFrom}
+		r.shards = [2]int{r.options.LocalFrom, r.options.LocalFrom}
 	default:
 		r.shards[1] = r.order.Shards - 1
 	}
-	if err := checkLocalShards(f, r.of.LocalTo, r.order.Shards); err != nil {
+	if err := checkLocalShards(f, r.options.LocalTo, r.order.Shards); err != nil {
 		return err
 	}
 	if r.shards[1] >= r.order.Shards {
@@ -120,13 +120,13 @@ func (r *planRequest) plan(ctx context.Context) error {
 		return err
 	}
 	if r.stats {
-		stats, err := order.Stats(ctx, r.of)
+		stats, err := order.Stats(ctx, r.options)
 		if err != nil {
 			return err
 		}
 		return r.show(planStats{stats})
 	}
-	for epoch := r.of.First; epoch <= r.of.Last; epoch++ {
+	for epoch := r.options.First; epoch <= r.options.Last; epoch++ {
 		for s := r.shards[0]; s <= r.shards[1]; s++ {
 			if err := ctx.Err(); err != nil {
 				return err

@@ -107,7 +107,7 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 	}
 	defer closeDevice(&o.Engine)
 	bar := c.progress()
-	o.Copied, o.Measured = bar.of("making copies", "images"), bar.of("measuring", "figures")
+	o.Copied, o.Measured = bar.reporter("making copies", "images"), bar.reporter("measuring", "figures")
 	result, err := profile.Run(ctx, ds, o)
 	bar.close()
 	return result, profileError(path, err)

@@ -18,10 +18,10 @@ import (
 // command has not stopped a moment later, because storage or a mount hangs, or if a second
 // signal comes, the process ends without it. A live mount takes its signals itself.
 type signals struct {
-	mu    sync.Mutex
-	asked int            // number of signals received to end the command
-	taken chan os.Signal // the mount's channel, if there is one
-	came  chan<- os.Signal
+	mu           sync.Mutex
+	received     int            // number of signals received to end the command
+	mountSignals chan os.Signal // the mount's channel, if there is one
+	came         chan<- os.Signal
 }
 
 // follow makes the end of the process that owns this one count like a signal. Only the owner holds
@@ -83,12 +83,12 @@ func (s *signals) supervise(command func(context.Context) error) error {
 func (s *signals) receive(sig os.Signal) (asked int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.taken == nil {
-		s.asked++
-		return s.asked
+	if s.mountSignals == nil {
+		s.received++
+		return s.received
 	}
-	if sig != nil && len(s.taken) < cap(s.taken) { // a full channel is enough
-		s.taken <- sig
+	if sig != nil && len(s.mountSignals) < cap(s.mountSignals) { // a full channel is enough
+		s.mountSignals <- sig
 	}
 	return 0
 }
@@ -105,16 +105,16 @@ func (s *signals) serve(sig os.Signal, what func()) {
 	}()
 }
 
-// take routes all further signals that end programs to the caller, plus one if any came
+// forward routes all further signals that end programs to the caller, plus one if any came
 // before.
-func (s *signals) take() <-chan os.Signal {
+func (s *signals) forward() <-chan os.Signal {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.taken = make(chan os.Signal, 4)
-	if s.asked > 0 {
-		s.taken <- syscall.SIGTERM
+	s.mountSignals = make(chan os.Signal, 4)
+	if s.received > 0 {
+		s.mountSignals <- syscall.SIGTERM
 	}
-	return s.taken
+	return s.mountSignals
 }
 
 // attend waits until a mount ends, and says what it waits for. closed reports that nothing holds
@@ -124,14 +124,14 @@ func (r *mountRequest) attend(m *fusefs.Session, signals <-chan os.Signal) (clos
 	closed, err = m.Attend(signals, func(n fusefs.Notice) {
 		switch n.Kind {
 		case fusefs.InUse:
-			r.log.tell(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", path),
+			r.log.announce(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", path),
 				fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
 		case fusefs.Detached:
-			r.log.tell(fmt.Sprintf("detached %s; serving what is still open until a third signal", path), "")
+			r.log.announce(fmt.Sprintf("detached %s; serving what is still open until a third signal", path), "")
 		case fusefs.HeldUntilAsked:
-			r.log.tell(heldWords(path, n.Held), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
+			r.log.announce(heldWords(path, n.Held), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
 		case fusefs.HeldForGood:
-			r.log.tell(heldWords(path, n.Held), "")
+			r.log.announce(heldWords(path, n.Held), "")
 		}
 	})
 	if err != nil && !errors.Is(err, fusefs.ErrDetach) {

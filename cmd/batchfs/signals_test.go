@@ -42,7 +42,7 @@ func TestSignalsTaken(t *testing.T) {
 		}
 		send(t, syscall.SIGINT)
 		<-ctx.Done()
-		mine := s.take()
+		mine := s.forward()
 		<-mine
 		send(t, syscall.SIGTERM)
 		<-mine

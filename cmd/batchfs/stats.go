@@ -49,7 +49,7 @@ func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs
 	case errors.Is(err, fusefs.ErrNotMounted):
 		err = hint(fmt.Errorf("no batchfs mount at %s", mountpoint), "findmnt -t fuse.batchfs")
 	case errors.Is(err, fs.ErrPermission): // of another user, and possibly alive
-		err = hint(fmt.Errorf("%s: permission denied", shown(mountpoint)), askTheOwner)
+		err = hint(fmt.Errorf("%s: permission denied", displayName(mountpoint)), askTheOwner)
 	case err != nil && text == nil:
 		err = hint(err, "if its daemon has died: batchfs umount %s", shellWord(mountpoint))
 	}

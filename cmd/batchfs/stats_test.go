@@ -12,7 +12,7 @@ func TestProgressIsQuietInAPipe(t *testing.T) {
 	var out bytes.Buffer
 	c := &console{err: &out}
 	p := c.progress()
-	report := p.of("indexing", "images")
+	report := p.reporter("indexing", "images")
 	report(1, 2)
 	report(2, 2)
 	p.close()
@@ -20,7 +20,7 @@ func TestProgressIsQuietInAPipe(t *testing.T) {
 		t.Errorf("printed %q", out.String())
 	}
 	p = &progress{out: &out}
-	report = p.of("indexing", "images")
+	report = p.reporter("indexing", "images")
 	for i := range 10 {
 		report(int64(i), int64(10+i)) // the total grows
 	}

@@ -85,12 +85,12 @@ func targetFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
 func (c *console) openAsked(ctx context.Context, path string, o dataset.Options, find annotation.Options) (*annotation.Dataset, error) {
 	bar := c.progress()
 	defer bar.close()
-	o.CacheDir, o.Listing, o.Progress = cmp.Or(o.CacheDir, c.env.cacheDir), bar.of("searching", "B"), bar.of("indexing", "images")
+	o.CacheDir, o.Listing, o.Progress = cmp.Or(o.CacheDir, c.env.cacheDir), bar.reporter("searching", "B"), bar.reporter("indexing", "images")
 	c.env.tokens(&o.Store)
 	if o.Logger == quiet {
 		o.Store.Logger = slog.New(outageTeller{slog.DiscardHandler, c})
 	}
-	find.Source, find.Progress = o, bar.of("reading annotations", "B")
+	find.Source, find.Progress = o, bar.reporter("reading annotations", "B")
 	a, err := annotation.Open(ctx, path, find)
 	return a, c.annotatedError(path, err, &find)
 }
@@ -206,10 +206,10 @@ func annotated(a *annotation.Dataset) string {
 		text += fmt.Sprintf("; %s of images that are not listed", count(found.Strays, "annotation"))
 	}
 	if n, why := a.UnreadableMasks(); n > 0 {
-		text += fmt.Sprintf("; %s unreadable (%s)", count(n, "mask"), shown(why))
+		text += fmt.Sprintf("; %s unreadable (%s)", count(n, "mask"), displayName(why))
 	}
 	if ids := slices.Sorted(maps.Keys(a.Condemned)); len(ids) > 0 {
-		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), shown(a.Condemned[ids[0]]))
+		text += fmt.Sprintf("; %s with bad annotations (%s)", count(len(ids), "image"), displayName(a.Condemned[ids[0]]))
 	}
 	return text
 }

@@ -65,11 +65,11 @@ func usersWords(users []fusefs.User) string {
 	const most = 3
 	var words []string
 	for _, u := range users[:min(most, len(users))] {
-		what := shown(cmp.Or(u.Files[0], "the mountpoint"))
+		what := displayName(cmp.Or(u.Files[0], "the mountpoint"))
 		if more := len(u.Files) - 1; more > 0 {
 			what += fmt.Sprintf(" and %d more", more)
 		}
-		words = append(words, fmt.Sprintf("%s (process %d) uses %s", shown(u.Command), u.PID, what))
+		words = append(words, fmt.Sprintf("%s (process %d) uses %s", displayName(u.Command), u.PID, what))
 	}
 	if more := len(users) - most; more > 0 {
 		words = append(words, fmt.Sprintf("and %d more of them", more))

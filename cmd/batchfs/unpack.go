@@ -87,15 +87,15 @@ func (u *unpacking) unpack(f *unpackedFile) error {
 		return err
 	}
 	if decode.Sniff(packed) != decode.Packed {
-		return hint(fmt.Errorf("%s is not a packed image", shown(f.File)),
+		return hint(fmt.Errorf("%s is not a packed image", displayName(f.File)),
 			"only images that batchfs convert --packed-ratio has packed can be unpacked; all others are originals")
 	}
 	data, err := decode.Unpack(packed)
 	switch {
 	case errors.Is(err, decode.ErrNoPackedForm):
-		return fmt.Errorf("%s was packed for memory, without what else the file had, and cannot be unpacked", shown(f.File))
+		return fmt.Errorf("%s was packed for memory, without what else the file had, and cannot be unpacked", displayName(f.File))
 	case err != nil:
-		return fmt.Errorf("%s: %w", shown(f.File), err)
+		return fmt.Errorf("%s: %w", displayName(f.File), err)
 	case u.dir == toStdout:
 		_, err := u.out.Write(data)
 		return err
@@ -105,7 +105,7 @@ func (u *unpacking) unpack(f *unpackedFile) error {
 		return err
 	}
 	if before, twice := u.written[f.Original]; twice {
-		return fmt.Errorf("%s: %s was made of %s just now; unpack it into another directory", shown(f.File), shown(f.Original), shown(before))
+		return fmt.Errorf("%s: %s was made of %s just now; unpack it into another directory", displayName(f.File), displayName(f.Original), displayName(before))
 	}
 	if err := u.write(f.Original, data, info); err != nil {
 		return err
@@ -134,7 +134,7 @@ func (u *unpacking) read(name string) (data []byte, info fs.FileInfo, err error)
 		data, err = io.ReadAll(io.LimitReader(in, most+1))
 	}
 	if err == nil && max(info.Size(), int64(len(data))) > most {
-		err = fmt.Errorf("%s is larger than %s, half of the memory that is free", shown(name), formatBytes(most))
+		err = fmt.Errorf("%s is larger than %s, half of the memory that is free", displayName(name), formatBytes(most))
 	}
 	return data, info, err
 }
@@ -144,7 +144,7 @@ func (u *unpacking) original(name string, data []byte) (string, error) {
 	dir, base := filepath.Split(name)
 	short := convert.Original(base, data)
 	if short == "" {
-		return "", hint(fmt.Errorf("%s: its name does not end in %s, so that of the original is not known", shown(name), decode.PackedExt),
+		return "", hint(fmt.Errorf("%s: its name does not end in %s, so that of the original is not known", displayName(name), decode.PackedExt),
 			"batchfs unpack --out - %s > ORIGINAL", shellWord(name))
 	}
 	if u.dir != "" {
@@ -186,7 +186,7 @@ func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error
 		return os.Rename(temp.Name(), path)
 	}
 	if err = moveToNew(temp.Name(), path); errors.Is(err, fs.ErrExist) {
-		return hint(fmt.Errorf("%s is there already", shown(path)), "to replace it, add --force; to write elsewhere: --out DIR")
+		return hint(fmt.Errorf("%s is there already", displayName(path)), "to replace it, add --force; to write elsewhere: --out DIR")
 	}
 	return err
 }
@@ -222,7 +222,7 @@ type unpackResult struct {
 func (r unpackResult) print(out io.Writer) {
 	for _, f := range r.Files {
 		if f.Error == "" {
-			fmt.Fprintf(out, "%s: %s, %s\n", shown(f.File), shown(f.Original), formatBytes(int64(f.Bytes)))
+			fmt.Fprintf(out, "%s: %s, %s\n", displayName(f.File), displayName(f.Original), formatBytes(int64(f.Bytes)))
 		}
 	}
 }
@@ -231,7 +231,7 @@ func (r unpackResult) print(out io.Writer) {
 func (r unpackResult) verdict() error {
 	for _, f := range r.Files {
 		if f.Error != "" {
-			return said(statusFailed)
+			return exitSilently(statusFailed)
 		}
 	}
 	return nil

@@ -57,7 +57,7 @@ func (c *console) verify(ctx context.Context, a *annotation.Dataset, part datase
 	w.Progress = func(kind string) func(done, total int64) {
 		var done, total int64
 		latest = func() string { return fmt.Sprintf("%d of %s", done, count(total, kind)) }
-		report := bar.of("verifying", kind+"s")
+		report := bar.reporter("verifying", kind+"s")
 		return func(d, n int64) {
 			done, total = d, n
 			report(d, n)
@@ -102,7 +102,7 @@ func (v verifyResult) verdict() error {
 	case len(v.Unread) > 0:
 		return hint(fmt.Errorf("%s could not be read, and may be good or bad", count(len(v.Unread), "image")), "%s", remedy)
 	case len(v.Bad) > 0:
-		return said(statusFailed)
+		return exitSilently(statusFailed)
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func whyError(path, root string, err error) error {
 		return hint(wrongUsage(fmt.Errorf("PATH must be a file of a batch, but is %q", path)),
 			"batchfs why %s", shellWord(filepath.Join(root, "shard-0", "epoch-0", "batch-00000.npy")))
 	case errors.Is(err, fs.ErrPermission): // the error names a file that fusefs looked for
-		return hint(fmt.Errorf("%s: permission denied", shown(path)), askTheOwner)
+		return hint(fmt.Errorf("%s: permission denied", displayName(path)), askTheOwner)
 	}
 	return err
 }
@@ -58,14 +58,14 @@ var errnos = map[string]syscall.Errno{"EIO": unix.EIO, "ENOMEM": unix.ENOMEM, "E
 func (why explanation) print(out io.Writer) {
 	last, advice := why.Last, ""
 	if last == nil {
-		fmt.Fprintf(out, "%s: no open of this batch has failed, as far as the mount remembers\n", shown(why.Path))
+		fmt.Fprintf(out, "%s: no open of this batch has failed, as far as the mount remembers\n", displayName(why.Path))
 	} else {
 		at := ""
 		if !last.Time.IsZero() {
 			at = ", at " + last.Time.Format("15:04:05 on 2006-01-02")
 		}
 		errno := errnos[last.Error]
-		fmt.Fprintf(out, "%s: error %d, %s: %v%s\n", shown(why.Path), int(errno), last.Error, errno, at)
+		fmt.Fprintf(out, "%s: error %d, %s: %v%s\n", displayName(why.Path), int(errno), last.Error, errno, at)
 		if len(why.Corrupt) == 0 || last.Hint != "" {
 			fmt.Fprintf(out, "  %s\n", oneLine(last.Reason))
 		}
@@ -75,7 +75,7 @@ func (why explanation) print(out io.Writer) {
 		}
 	}
 	for _, bad := range why.Corrupt {
-		fmt.Fprintf(out, "  %s (id %d): %s\n", shown(bad.Path), bad.ID, oneLine(bad.Reason))
+		fmt.Fprintf(out, "  %s (id %d): %s\n", displayName(bad.Path), bad.ID, oneLine(bad.Reason))
 		advice = cmp.Or(advice, why.badFileAdvice())
 	}
 	if advice != "" {

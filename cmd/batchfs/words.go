@@ -23,14 +23,14 @@ import (
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// A told error carries what its reader needs besides the message.
-type told struct {
+// A messageError carries what its reader needs besides the message.
+type messageError struct {
 	error
 	hint   string // a command to run next; "": none
 	status int    // exit status of the process
 }
 
-func (e *told) Unwrap() error { return e.error }
+func (e *messageError) Unwrap() error { return e.error }
 
 // These are the exit statuses, the same for every command.
 const (
@@ -45,22 +45,22 @@ var errInterrupted = errors.New("interrupted")
 // errAbandoned is the error of such a command if it did not stop by itself.
 var errAbandoned = errors.New("interrupted; did not wait for what does not respond")
 
-// errSaid is the error when the user already knows why: from the report of a command, or from
+// errReported is the error when the user already knows why: from the report of a command, or from
 // a daemon that printed its own error.
-var errSaid = errors.New("the reason was printed")
+var errReported = errors.New("the reason was printed")
 
-// said ends the process with a status, and without a message.
-func said(status int) error { return &told{errSaid, "", status} }
+// exitSilently ends the process with a status, and without a message.
+func exitSilently(status int) error { return &messageError{errReported, "", status} }
 
 // usage is the error of an invalid command line. It names the flag or argument, the rule and
 // the value. Without another hint, it gets the command's help.
 func usage(format string, args ...any) error { return wrongUsage(fmt.Errorf(format, args...)) }
 
-func wrongUsage(err error) error { return &told{err, "", statusUsage} }
+func wrongUsage(err error) error { return &messageError{err, "", statusUsage} }
 
 // hint attaches a command to run to an error.
 func hint(err error, format string, args ...any) error {
-	return &told{err, fmt.Sprintf(format, args...), exitStatus(err)}
+	return &messageError{err, fmt.Sprintf(format, args...), exitStatus(err)}
 }
 
 // badValue is the error for every refused flag: its name, the rule, the value.
@@ -70,7 +70,7 @@ func badValue(flag, rule, value string) error {
 
 // withHelp adds a hint to a usage error that has none: the help of the command.
 func withHelp(err error, command string) error {
-	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errSaid) {
+	if exitStatus(err) == statusUsage && hintOf(err) == "" && !errors.Is(err, errReported) {
 		return hint(err, "%s --help", command)
 	}
 	return err
@@ -163,7 +163,7 @@ func exitStatus(err error) int {
 	if err == nil {
 		return statusDone
 	}
-	if t, ok := errors.AsType[*told](err); ok {
+	if t, ok := errors.AsType[*messageError](err); ok {
 		return t.status
 	}
 	return statusFailed
@@ -171,7 +171,7 @@ func exitStatus(err error) int {
 
 // report prints an error and its hint.
 func report(w io.Writer, err error) {
-	if err == nil || errors.Is(err, errSaid) {
+	if err == nil || errors.Is(err, errReported) {
 		return
 	}
 	fmt.Fprintf(w, "batchfs: error: %s\n", oneLine(err.Error()))
@@ -182,7 +182,7 @@ func report(w io.Writer, err error) {
 
 // hintOf returns the outermost hint of an error.
 func hintOf(err error) string {
-	if t, ok := errors.AsType[*told](err); ok {
+	if t, ok := errors.AsType[*messageError](err); ok {
 		return t.hint
 	}
 	return ""
@@ -200,9 +200,9 @@ func oneLine(s string) string {
 	}, strings.Join(lines, "; "))
 }
 
-// shown is a file name in printable form. It is quoted as in Go if it would break the line,
-// control the terminal, or looks quoted already.
-func shown(name string) string {
+// displayName returns a file name in printable form. It is quoted as in Go if it would break the
+// line, control the terminal, or looks quoted already.
+func displayName(name string) string {
 	unprintable := func(r rune) bool { return !strconv.IsPrint(r) }
 	if strings.HasPrefix(name, `"`) || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
 		return strconv.Quote(name)

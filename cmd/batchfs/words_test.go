@@ -30,7 +30,7 @@ func TestReport(t *testing.T) {
 		{badValue("seed", "small", "7"), "batchfs: error: --seed must be small, but is \"7\"\n", 2},
 		{withHelp(badValue("seed", "small", "7"), "batchfs plan"), "batchfs: error: --seed must be small, but is \"7\"\nbatchfs: hint: batchfs plan --help\n", 2},
 		{withHelp(fs.ErrExist, "batchfs plan"), "batchfs: error: file already exists\n", 1},
-		{said(7), "", 7},
+		{exitSilently(7), "", 7},
 		{fmt.Errorf("late: %w", usage("wrong")), "batchfs: error: late: wrong\n", 2},
 	} {
 		var out bytes.Buffer
@@ -73,7 +73,7 @@ func TestShown(t *testing.T) {
 		`"quoted".png`:    `"\"quoted\".png"`,
 		"tab\t\"x\".jpeg": `"tab\t\"x\".jpeg"`,
 	} {
-		if got := shown(name); got != want {
+		if got := displayName(name); got != want {
 			t.Errorf("%q is shown as %s, want %s", name, got, want)
 		}
 	}

@@ -38,7 +38,7 @@ func (d *Dataset) MakeEntries(ctx context.Context, rule decode.EntryRule, w Work
 	}
 	var mu sync.Mutex
 	var report EntryReport
-	err = w.each(ctx, ds, "image", 0, ds.Len(), func(r *sample.Reader) look {
+	err = w.each(ctx, ds, "image", 0, ds.Len(), func(r *sample.Reader) visit {
 		e := sample.NewEntries(ds, store, false)
 		return func(ctx context.Context, i int) error {
 			if !store.Writes() {

@@ -21,12 +21,12 @@ type Work struct {
 	Progress func(kind string) func(done, total int64)
 }
 
-// A look is what is done with a file. It ends the work if it fails.
-type look func(ctx context.Context, i int) error
+// A visit is what is done with a file. It ends the work if it fails.
+type visit func(ctx context.Context, i int) error
 
 // each has every file from first to end-1 looked at, by w.Workers goroutines with a Reader and a
 // look of their own. It returns ctx's error shortly after ctx ends, even if the storage hangs.
-func (w *Work) each(ctx context.Context, ds *dataset.Dataset, kind string, first, end int, with func(r *sample.Reader) look) error {
+func (w *Work) each(ctx context.Context, ds *dataset.Dataset, kind string, first, end int, with func(r *sample.Reader) visit) error {
 	var report func(done, total int64)
 	if w.Progress != nil {
 		report = w.Progress(kind)

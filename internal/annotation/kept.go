@@ -33,8 +33,8 @@ const (
 	keptVersion = 7
 )
 
-// asked identifies the question that a stored file answers.
-type asked struct {
+// question identifies the question that a stored file answers.
+type question struct {
 	Version        int
 	Images         string // an absolute path
 	Real           string // the same, links resolved
@@ -45,10 +45,10 @@ type asked struct {
 	LabelColumn    string
 }
 
-// kept is a stored result, without what Options add to it, and the state of everything that was
-// examined.
-type kept struct {
-	Asked asked
+// storedResult is a stored result, without what Options add to it, and the state of everything that
+// was examined.
+type storedResult struct {
+	Asked question
 	Marks []mark
 	*Found
 }
@@ -76,7 +76,7 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	about := asked{
+	about := question{
 		Version: keptVersion, Images: images, Kinds: o.Kinds.Names(), Files: o.Files,
 		IgnoreMetadata: o.Source.IgnoreMetadata, AllowOutside: o.Source.AllowOutside, LabelColumn: o.Source.LabelColumn,
 	}
@@ -99,7 +99,7 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 }
 
 // findAndKeep finds annotations, and stores the result in a file.
-func findAndKeep(ctx context.Context, path, file string, about asked, o *Options) (*Found, error) {
+func findAndKeep(ctx context.Context, path, file string, about question, o *Options) (*Found, error) {
 	found := &Found{Images: about.Images, Builder: target.NewBuilder(o.room())}
 	f := &finder{found, *o, newPlaces(ctx, o)}
 	defer f.close()
@@ -137,7 +137,7 @@ func (o *Options) room() string {
 }
 
 // file is the path of the stored result; "": none.
-func (a *asked) file(o *Options) string {
+func (a *question) file(o *Options) string {
 	if o.dir == "" || public(a.Images) != a.Images {
 		return ""
 	}
@@ -158,7 +158,7 @@ func (a *asked) file(o *Options) string {
 }
 
 // load returns the stored result if it still holds, else nil.
-func load(ctx context.Context, file string, about asked, o *Options) *Found {
+func load(ctx context.Context, file string, about question, o *Options) *Found {
 	if file == "" {
 		return nil
 	}
@@ -166,7 +166,7 @@ func load(ctx context.Context, file string, about asked, o *Options) *Found {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var k kept
+	var k storedResult
 	if err == nil {
 		err = k.read(text, about)
 	}
@@ -185,7 +185,7 @@ func load(ctx context.Context, file string, about asked, o *Options) *Found {
 	return nil
 }
 
-func (k *kept) read(text []byte, about asked) error {
+func (k *storedResult) read(text []byte, about question) error {
 	if json.Unmarshal(text, k) != nil || k.Found == nil {
 		return target.ErrKept
 	}
@@ -198,12 +198,12 @@ func (k *kept) read(text []byte, about asked) error {
 }
 
 // keep stores the result, and reports whether it could.
-func (f *Found) keep(file string, about asked, p *places, o *Options) bool {
+func (f *Found) keep(file string, about question, p *places, o *Options) bool {
 	// Members of archives are read after these are opened.
 	if file == "" || f.Naming == byKey || !p.same(nil) {
 		return false
 	}
-	text, err := json.Marshal(kept{about, p.marks, f})
+	text, err := json.Marshal(storedResult{about, p.marks, f})
 	if err == nil && bytes.Contains(text, []byte(`\ufffd`)) {
 		return false // JSON would change a name that is not text
 	}

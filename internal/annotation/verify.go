@@ -96,7 +96,7 @@ func (w *Work) verify(
 	first, end := part.Span(ds.Len())
 	var mu sync.Mutex
 	v := Verdict{Samples: end - first, Bad: []dataset.BadFile{}, Unread: []dataset.BadFile{}}
-	err := w.each(ctx, ds, kind, first, end, func(r *sample.Reader) look {
+	err := w.each(ctx, ds, kind, first, end, func(r *sample.Reader) visit {
 		return func(ctx context.Context, i int) error {
 			if err := check(ctx, r, i); err != nil && ctx.Err() == nil {
 				mu.Lock()

@@ -136,7 +136,7 @@ func (c *conversion) survey(ctx context.Context) error {
 	return parallel.Each(ctx, c.o.Workers, c.ds.Len(), nil, func(_ context.Context, items iter.Seq[int]) error {
 		for i := range items {
 			f := sample.CostOf(c.ds, i)
-			c.states[i] = state{is: f, to: f, turned: !c.o.IgnoreOrientation && c.table.isTurned(i)}
+			c.states[i] = state{from: f, to: f, turned: !c.o.IgnoreOrientation && c.table.isTurned(i)}
 			if err := c.examine(i); fault.Of(err) == fault.File {
 				c.spoil(i, err)
 			} else if err != nil {
@@ -340,7 +340,7 @@ func (c *conversion) choose() {
 			p.Turned++
 		}
 		already := 0
-		if s.kept() {
+		if s.unchanged() {
 			already = 1
 		}
 		switch {
@@ -358,7 +358,7 @@ func (c *conversion) notPacked(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := &c.states[i]
-	s.unpackable, s.to = true, s.is
+	s.unpackable, s.to = true, s.from
 	c.report.Unpackable++
 }
 
@@ -372,6 +372,6 @@ func (c *conversion) spoil(i int, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.states[i].unreadable = true
-	c.states[i].to = c.states[i].is
+	c.states[i].to = c.states[i].from
 	c.report.Unreadable = append(c.report.Unreadable, dataset.NewBadFile(c.ds.Path(i), i, err.Error()))
 }

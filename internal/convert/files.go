@@ -75,7 +75,7 @@ func (c *conversion) makeFiles(ctx context.Context) error {
 func unmade(states []state, part dataset.Share, f shard.Cost) (samples []int32) {
 	first, end := part.Span(len(states))
 	for i := first; i < end; i++ {
-		if s := &states[i]; !s.made && (s.becomes(f) || f == shard.Encoded && s.kept()) {
+		if s := &states[i]; !s.made && (s.becomes(f) || f == shard.Encoded && s.unchanged()) {
 			samples = append(samples, int32(i))
 		}
 	}
@@ -105,7 +105,7 @@ func (c *conversion) makeFile(ctx context.Context, m *Maker, i int) (err error) 
 		return nil
 	}
 	ext, how := "", &c.report.Converted
-	if c.states[i].kept() {
+	if c.states[i].unchanged() {
 		how, err = c.keep(ctx, m, i)
 	} else if ext, err = c.make(ctx, m, i); ext == "" { // it is kept later
 		return err
@@ -127,7 +127,7 @@ func (c *conversion) found(i int) (ext string, there bool) {
 		return "", false
 	}
 	s, exts := c.states[i], []string{""}
-	if !s.kept() {
+	if !s.unchanged() {
 		exts = c.names.exts[s.to]
 	}
 	for _, ext := range exts {
@@ -137,7 +137,7 @@ func (c *conversion) found(i int) (ext string, there bool) {
 		case err != nil:
 		case info.Mode().Type() == fs.ModeSymlink:
 			there = s.unreadable
-		case s.kept():
+		case s.unchanged():
 			there = c.ds.Same(i, identityOf(info))
 		case info.ModTime().UnixNano() != c.ds.Stat(i).ModTime:
 		case s.to == shard.Packed:

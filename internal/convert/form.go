@@ -53,7 +53,7 @@ func shareSetting(f shard.Cost) string { return f.String() + " ratio" }
 
 // state is what is known about a sample.
 type state struct {
-	is, to     shard.Cost // in the dataset and in the result
+	from, to   shard.Cost // in the dataset and in the result
 	unreadable bool       // so it can only be kept
 	unpackable bool       // it has no packed form
 	turned     bool       // so it cannot be raw; see isTurned
@@ -62,18 +62,18 @@ type state struct {
 }
 
 // becomes says whether the sample gets a form that it did not have.
-func (s *state) becomes(f shard.Cost) bool { return s.to == f && s.is != f }
+func (s *state) becomes(f shard.Cost) bool { return s.to == f && s.from != f }
 
-// kept says whether the sample stays as it is.
-func (s *state) kept() bool { return s.to == s.is }
+// unchanged says whether the sample stays as it is.
+func (s *state) unchanged() bool { return s.to == s.from }
 
 // standing says whether the sample can be chosen for a form. A sample keeps another form that it
 // has, if that form has a share.
 func (s *state) standing(f shard.Cost, shares Shares) standing {
 	switch {
-	case s.is == f && !s.unreadable:
+	case s.from == f && !s.unreadable:
 		return counted
-	case s.unreadable, s.turned && f == shard.Raw, s.is != shard.Encoded && shares.Of(s.is) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.is != shard.Raw):
+	case s.unreadable, s.turned && f == shard.Raw, s.from != shard.Encoded && shares.Of(s.from) > 0, f == shard.Packed && (s.unpackable || s.to == shard.Raw && s.from != shard.Raw):
 		return excluded
 	}
 	return eligible
@@ -84,5 +84,5 @@ func (s *state) code() byte {
 	if s.unreadable {
 		return 3
 	}
-	return [...]byte{shard.Encoded: 0, shard.Raw: 2, shard.Packed: 4}[s.is]
+	return [...]byte{shard.Encoded: 0, shard.Raw: 2, shard.Packed: 4}[s.from]
 }

@@ -54,7 +54,7 @@ func (n *names) sourceOf(p string) string {
 // possible are the extensions that a sample may get: all of them, if it is encoded and readable.
 func (n *names) possible(s state) (all []string) {
 	for form, exts := range n.exts {
-		if shard.Cost(form) != s.is && !s.unreadable {
+		if shard.Cost(form) != s.from && !s.unreadable {
 			all = append(all, exts...)
 		}
 	}

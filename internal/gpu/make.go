@@ -49,7 +49,7 @@ func (p *Plan) returned() int {
 }
 
 func (p *Plan) verdictsRoom() (n int) {
-	take(&n, p.verdictBytes())
+	allot(&n, p.verdictBytes())
 	return n
 }
 

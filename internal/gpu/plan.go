@@ -64,10 +64,10 @@ func NewPlan(t Tensor, samples []Sample) (*Plan, error) { return newPlan(t, samp
 
 func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
 	p := &Plan{tensor: t, samples: make([]planned, len(samples)), tile: mostTile, bits: bits, grid: mostGrid}
-	take(&p.Staging, batchBytes)
-	p.in.samples, p.in.encoded = take(&p.Staging, len(samples)*sampleBytes), take(&p.Staging, len(samples)*encodedBytes)
-	p.in.elements = take(&p.Staging, 4*256*t.Spec.C)
-	take(&p.Work, 4*len(samples)) // verdicts come first
+	allot(&p.Staging, batchBytes)
+	p.in.samples, p.in.encoded = allot(&p.Staging, len(samples)*sampleBytes), allot(&p.Staging, len(samples)*encodedBytes)
+	p.in.elements = allot(&p.Staging, 4*256*t.Spec.C)
+	allot(&p.Work, 4*len(samples)) // verdicts come first
 	for i, s := range samples {
 		p.samples[i].Sample = s
 		if err := p.add(i); err != nil {
@@ -80,8 +80,8 @@ func newPlan(t Tensor, samples []Sample, bits int) (*Plan, error) {
 	return p, nil
 }
 
-// take allots n bytes of a buffer, and adds them to its size.
-func take(size *int, n int) (at int) {
+// allot allots n bytes of a buffer, and adds them to its size.
+func allot(size *int, n int) (at int) {
 	at = *size
 	*size += (n + alignment - 1) &^ (alignment - 1)
 	return at
@@ -98,18 +98,18 @@ func (p *Plan) add(i int) error {
 		return errSteps
 	}
 	if !s.Job.Transform.Copies() {
-		s.atY, s.weightsY = take(&p.Staging, 4*h), take(&p.Staging, 2*h*s.y.Taps)
-		s.atX, s.weightsX = take(&p.Staging, 4*w), take(&p.Staging, 2*w*s.x.Taps)
+		s.atY, s.weightsY = allot(&p.Staging, 4*h), allot(&p.Staging, 2*h*s.y.Taps)
+		s.atX, s.weightsX = allot(&p.Staging, 4*w), allot(&p.Staging, 2*w*s.x.Taps)
 	}
 	if s.NVJPEG {
 		height, width := s.Job.Stored()
 		p.images = append(p.images, i)
-		s.decoded, s.file, s.work = true, take(&p.files, len(s.Data)), take(&p.Work, height*width*spec.C)
+		s.decoded, s.file, s.work = true, allot(&p.files, len(s.Data)), allot(&p.Work, height*width*spec.C)
 	} else if s.packed, s.decoded = s.Job.Pack(s.Data, p.bits); s.decoded {
 		p.jpegs = append(p.jpegs, i)
-		s.pix, s.work = take(&p.Staging, int(s.packed.Bytes)), take(&p.Work, int(s.packed.Work))
+		s.pix, s.work = allot(&p.Staging, int(s.packed.Bytes)), allot(&p.Work, int(s.packed.Work))
 	} else {
-		s.pix = take(&p.Staging, s.Job.Height*s.Job.Width*spec.C)
+		s.pix = allot(&p.Staging, s.Job.Height*s.Job.Width*spec.C)
 	}
 	return nil
 }

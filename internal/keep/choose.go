@@ -46,7 +46,7 @@ func (g *graph) even() bool {
 // the number of its edges. If one side could choose more of a cost than the other, it is scaled
 // down to the other's total.
 func (g *graph) targets(ratio float64) []float64 {
-	target := take[float64](g.scratch, g.leaves())
+	target := zeros[float64](g.scratch, g.leaves())
 	for leaf := range target {
 		target[leaf] = min(float64(ratio*float64(g.valid[leaf])), float64(g.edges[leaf]))
 	}
@@ -107,7 +107,7 @@ const looseEdges = 24
 func (g *graph) loosen(target []float64, share float64, c *coin) {
 	g.every = uint32(max(1, 2*len(g.head)/(looseEdges*len(target))))
 	g.offset = uint32(c.numbers.Uint64() % uint64(g.every))
-	g.poor = take[int32](g.scratch, g.leaves())
+	g.poor = zeros[int32](g.scratch, g.leaves())
 	for leaf, edges := range g.edges {
 		excess, some := float64(share*float64(edges))-target[leaf], float64(looseEdges)
 		if g.packed > 0 { // some leaves are much smaller than others
@@ -129,7 +129,7 @@ func (g *graph) isLoose(edge int) bool {
 func (g *graph) round(share uint64, c *coin) bool {
 	n := network{nodes: g.nodes(), near: one >> 24, scratch: g.nested()}
 	defer n.end()
-	carried := take[uint64](n.scratch, g.leaves())
+	carried := zeros[uint64](n.scratch, g.leaves())
 	for leaf, edges := range g.edges {
 		carried[leaf] = uint64(edges) * share
 	}

@@ -36,7 +36,7 @@ func (g *graph) fit(target []float64, share float64) bool {
 		f.tolerance *= 16 // since dividing targets rounds them
 	}
 	for _, list := range []*[]float64{&f.base, &f.total, &f.count, &f.scale, &f.shift} {
-		*list = take[float64](s, g.leaves())
+		*list = zeros[float64](s, g.leaves())
 	}
 	f.list(share)
 	for range fitRounds {

@@ -11,7 +11,7 @@ type forest struct {
 }
 
 func newForest(nodes int, s *scratch) *forest {
-	return &forest{set: take[int32](s, nodes), degree: take[int32](s, nodes), link: take[int32](s, nodes), scratch: s}
+	return &forest{set: zeros[int32](s, nodes), degree: zeros[int32](s, nodes), link: zeros[int32](s, nodes), scratch: s}
 }
 
 // span makes a forest of listed edges that connects all nodes that the list connects. It stops

@@ -85,11 +85,11 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 		g.batches[side] = p.Batches(c.LocalFrom, epoch+side)
 		g.first[side+1] = g.first[side] + g.batches[side]*(c.LocalTo-c.LocalFrom)*g.kinds
 	}
-	g.valid, g.edges = take[int32](s, g.leaves()), take[int32](s, g.leaves())
+	g.valid, g.edges = zeros[int32](s, g.leaves()), zeros[int32](s, g.leaves())
 
 	// reader is the leaf that first reads a sample in the next epoch, plus 1; 0 if there is none or
 	// if its edge already exists.
-	reader := take[int32](s, int(samples))
+	reader := zeros[int32](s, int(samples))
 	defer give(s, reader)
 	g.eachRead(next, func(leaf int32, id int64) {
 		if reader[id] == 0 {
@@ -101,7 +101,7 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 		_, valid := p.Samples(x, epoch)
 		reads += int(valid)
 	}
-	g.tail, g.head = take[int32](s, reads)[:0], take[int32](s, reads)[:0]
+	g.tail, g.head = zeros[int32](s, reads)[:0], zeros[int32](s, reads)[:0]
 	g.eachRead(now, func(leaf int32, id int64) {
 		head := reader[id] - 1
 		if c.Except != nil && c.Except(id) {
@@ -114,13 +114,13 @@ func newGraph(p *shard.Plan, epoch int, c Config, s *scratch) *graph {
 		}
 		g.tail, g.head = append(g.tail, leaf), append(g.head, head)
 	})
-	g.chosen = take[uint64](s, words(reads))
+	g.chosen = zeros[uint64](s, words(reads))
 	return g
 }
 
 // eachRead visits the valid slots of an epoch in lock step, and counts them.
 func (g *graph) eachRead(side int, read func(leaf int32, id int64)) {
-	slots := take[shard.Slot](g.scratch, g.plan.Config().BatchSize)
+	slots := zeros[shard.Slot](g.scratch, g.plan.Config().BatchSize)
 	defer give(g.scratch, slots)
 	first, since := int32(g.first[side]), 0
 	clear(g.valid[first:g.first[side+1]])
@@ -182,7 +182,7 @@ type packing struct {
 // pack chooses which of the kept samples are packed: those that already are, and as many others as
 // batches of the next epoch lack, spread over the time in which this epoch reads them.
 func (g *graph) pack(k *Choice) {
-	batches := take[packing](g.scratch, (g.leaves()-g.first[next])/g.kinds)
+	batches := zeros[packing](g.scratch, (g.leaves()-g.first[next])/g.kinds)
 	defer give(g.scratch, batches)
 	g.eachPackable(k, batches, func(b *packing, _ int64, packed bool) {
 		b.hits++

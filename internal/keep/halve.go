@@ -27,9 +27,9 @@ func (g *graph) halve(n *network, share uint64, c *coin) {
 	defer s.end()
 	h := halving{
 		graph: g, scratch: s,
-		trails: newTrails(g.leaves(), most, c, s), forest: newForest(g.leaves(), s), degree: take[int32](s, g.leaves()),
+		trails: newTrails(g.leaves(), most, c, s), forest: newForest(g.leaves(), s), degree: zeros[int32](s, g.leaves()),
 	}
-	edges := take[int32](s, most)[:0]
+	edges := zeros[int32](s, most)[:0]
 	for edge := range h.steps(len(g.head)) {
 		if g.head[edge] >= 0 && !g.isLoose(edge) {
 			edges = append(edges, int32(edge))

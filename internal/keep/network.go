@@ -49,7 +49,7 @@ func (n *network) add(tail, head, edge int32, value uint64) {
 func (n *network) round(c *coin) bool {
 	s := n.nested()
 	defer s.end()
-	t, odd := newTrails(n.nodes, len(n.value), c, s), take[int32](s, len(n.value))
+	t, odd := newTrails(n.nodes, len(n.value), c, s), zeros[int32](s, len(n.value))
 	for bit := range precision {
 		odd = odd[:0]
 		for i := range n.steps(len(n.value)) {

@@ -22,7 +22,7 @@ const (
 
 // newTrails makes room for graphs of up to that many nodes and arcs.
 func newTrails(nodes, arcs int, c *coin, s *scratch) *trails {
-	return &trails{coin: c, partner: take[int32](s, 2*arcs), open: take[int32](s, nodes), scratch: s}
+	return &trails{coin: c, partner: zeros[int32](s, 2*arcs), open: zeros[int32](s, nodes), scratch: s}
 }
 
 // find turns every arc of a graph: the listed arcs, from tail[arc] to head[arc]. Each node must

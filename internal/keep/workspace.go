@@ -70,8 +70,8 @@ type number interface {
 	int32 | uint64 | float64 | shard.Slot | packing
 }
 
-// take returns n zeros.
-func take[T number](s *scratch, n int) []T {
+// zeros returns n zeros.
+func zeros[T number](s *scratch, n int) []T {
 	if n == 0 {
 		return nil
 	}
@@ -98,7 +98,7 @@ func give[T number](s *scratch, list []T) {
 // push appends to a list, moving it if it is full.
 func push[T number](s *scratch, list []T, x T) []T {
 	if len(list) == cap(list) {
-		more := take[T](s, max(256, len(list)+len(list)/2))
+		more := zeros[T](s, max(256, len(list)+len(list)/2))
 		n := copy(more, list)
 		give(s, list)
 		list = more[:n]

@@ -39,12 +39,12 @@ type Streams struct {
 	shelf   Shelf
 	byShard map[int][]*stream // the most recently begun one last
 	begun   map[int]*stream   // for batches begun by name
-	of      map[catalog.Key]*stream
+	byBatch map[catalog.Key]*stream
 }
 
 // New returns an empty set of streams. For each stream, depth batches are made ahead.
 func New(c *catalog.Catalog, depth int, shelf Shelf) *Streams {
-	return &Streams{catalog: c, depth: depth, shelf: shelf, byShard: map[int][]*stream{}, begun: map[int]*stream{}, of: map[catalog.Key]*stream{}}
+	return &Streams{catalog: c, depth: depth, shelf: shelf, byShard: map[int][]*stream{}, begun: map[int]*stream{}, byBatch: map[catalog.Key]*stream{}}
 }
 
 // maxBegun bounds the batches per shard that were begun by name and not opened yet.
@@ -69,7 +69,7 @@ type Shelf interface {
 // Follow finds or begins the stream that an Open of a batch belongs to, moves its head, and reads
 // ahead.
 func (all *Streams) Follow(k catalog.Key, form layout.Form) {
-	s := all.of[k]
+	s := all.byBatch[k]
 	if s == nil || s.ended || s.begun || k != s.head && all.catalog.Steps(s.head, k, all.window()) == 0 {
 		s = all.find(k)
 	}
@@ -84,7 +84,7 @@ func (all *Streams) Follow(k catalog.Key, form layout.Form) {
 	s.at, s.form, s.opened = k, form, time.Now()
 	s.used = s.opened
 	all.Left(k)
-	all.of[k] = s
+	all.byBatch[k] = s
 	all.keepOpened(s, k)
 	all.mergeMet(s)
 	all.readAhead(s)
@@ -92,15 +92,15 @@ func (all *Streams) Follow(k catalog.Key, form layout.Form) {
 
 // Left forgets a batch that was dropped.
 func (all *Streams) Left(k catalog.Key) {
-	if s := all.of[k]; s != nil {
+	if s := all.byBatch[k]; s != nil {
 		s.ahead, s.recent = without(s.ahead, k), without(s.recent, k)
-		delete(all.of, k)
+		delete(all.byBatch, k)
 	}
 }
 
 // Closed notes that a batch was closed.
 func (all *Streams) Closed(k catalog.Key) {
-	if s := all.of[k]; s != nil {
+	if s := all.byBatch[k]; s != nil {
 		s.used = time.Now()
 	}
 }
@@ -163,7 +163,7 @@ func (all *Streams) Begin(k catalog.Key, form layout.Form) {
 // prefetch makes a batch for a stream.
 func (all *Streams) prefetch(k catalog.Key, s *stream) {
 	if all.shelf.Prefetch(k, s.form) {
-		all.of[k] = s
+		all.byBatch[k] = s
 		s.ahead = append(s.ahead, k)
 	}
 }
@@ -193,7 +193,7 @@ func (all *Streams) mergeMet(s *stream) {
 			s.head, s.lag = t.head, max(s.lag, ahead)
 		}
 		for _, k := range slices.Concat(t.ahead, t.recent) {
-			all.of[k] = s
+			all.byBatch[k] = s
 		}
 		s.ahead, s.recent = append(s.ahead, t.ahead...), append(t.recent, s.recent...)
 		s.inOrder, s.lag = s.inOrder || t.inOrder, max(s.lag, t.lag)
@@ -226,7 +226,7 @@ func (all *Streams) readAhead(s *stream) {
 // stream count as farthest.
 func (all *Streams) Distance(k catalog.Key) int {
 	const farthest = 1 << 30
-	s := all.of[k]
+	s := all.byBatch[k]
 	if s == nil {
 		return farthest
 	}
@@ -238,7 +238,7 @@ func (all *Streams) Distance(k catalog.Key) int {
 
 // Form is the form in which the reader of a batch opened the last one; false if there is no reader.
 func (all *Streams) Form(k catalog.Key) (form layout.Form, ok bool) {
-	s := all.of[k]
+	s := all.byBatch[k]
 	if s == nil {
 		return form, false
 	}
@@ -247,13 +247,13 @@ func (all *Streams) Form(k catalog.Key) (form layout.Form, ok bool) {
 
 // Needs reports whether a stream keeps a batch that was opened, or has prefetched it.
 func (all *Streams) Needs(k catalog.Key) bool {
-	s := all.of[k]
+	s := all.byBatch[k]
 	return s != nil && !s.ended && (slices.Contains(s.ahead, k) || slices.Contains(s.recent, k))
 }
 
 // IsNewest reports whether a batch is the one that its stream opened last.
 func (all *Streams) IsNewest(k catalog.Key) bool {
-	s := all.of[k]
+	s := all.byBatch[k]
 	return s != nil && s.isNewest(k)
 }
 
@@ -263,7 +263,7 @@ func (s *stream) isNewest(k catalog.Key) bool {
 
 // IsBeingRead reports whether a batch is the newest one of a stream that continues.
 func (all *Streams) IsBeingRead(k catalog.Key) bool {
-	s := all.of[k]
+	s := all.byBatch[k]
 	return s != nil && !s.ended && s.isNewest(k) && (s.inOrder || all.latest(k) == s)
 }
 

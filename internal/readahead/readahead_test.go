@@ -69,7 +69,7 @@ func TestStreamsAlone(t *testing.T) {
 		k := catalog.Key{Batch: index}
 		shelf.made[k] = true
 		all.Follow(k, layout.NHWCForm)
-		return all.of[k]
+		return all.byBatch[k]
 	}
 	var s *stream
 	for i := range 10 {

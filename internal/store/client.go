@@ -104,7 +104,7 @@ func (c *client) do(ctx context.Context, q *call) error {
 			return nil
 		}
 		if ctx.Err() != nil {
-			return ended(ctx, q.url)
+			return contextError(ctx, q.url)
 		}
 		var f *failure
 		if !errors.As(err, &f) { // an error of use
@@ -118,7 +118,7 @@ func (c *client) do(ctx context.Context, q *call) error {
 		switch {
 		case !mended && q.mend != nil && q.mend(f):
 			mended = true
-		case !f.again, left <= 0, f.after > left, !away && tries >= mostTries:
+		case !f.retryable, left <= 0, f.after > left, !away && tries >= mostTries:
 			if f.kind != ErrNotExist {
 				c.count.errors.Add(1)
 			}
@@ -126,7 +126,7 @@ func (c *client) do(ctx context.Context, q *call) error {
 			return f
 		default:
 			if sleep(ctx, max(delay(tries), f.after)) != nil {
-				return ended(ctx, q.url)
+				return contextError(ctx, q.url)
 			}
 			if !away && !f.throttled {
 				tries++
@@ -141,7 +141,7 @@ func (c *client) do(ctx context.Context, q *call) error {
 // could have gone on.
 func lastReason(f *failure, left, lasted time.Duration, tries int) string {
 	switch {
-	case !f.again:
+	case !f.retryable:
 		return ""
 	case left > 0 && f.after > left:
 		return ", and not before " + f.after.String() + " are over"
@@ -183,7 +183,7 @@ func (c *client) try(ctx context.Context, q *call, n int, since *time.Time) (err
 		if ctx.Err() == nil && errors.As(err, &f) { // the context may have ended because another call failed
 			f.url = q.url
 		}
-		c.pace.end(round, q.answered && (f == nil || !f.again), f != nil && f.throttled)
+		c.pace.end(round, q.answered && (f == nil || !f.retryable), f != nil && f.throttled)
 		over := c.outage.heard(asks > 0, q.answered, f, ctx.Err() != nil || err != nil && f == nil && !q.answered)
 		if over {
 			c.pace.learnAnew()
@@ -274,5 +274,5 @@ func (c *client) network(err error) error {
 	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.now().ever, errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
 		return &failure{kind: ErrAway, why: clean(err.Error())}
 	}
-	return &failure{kind: ErrAway, why: strings.TrimPrefix(clean(err.Error()), "net/http: "), again: true}
+	return &failure{kind: ErrAway, why: strings.TrimPrefix(clean(err.Error()), "net/http: "), retryable: true}
 }

@@ -129,7 +129,7 @@ func basic(u *url.Userinfo) signer {
 // since the libraries list everything that they tried. If a login or a service refused, which may
 // pass, it gives the library's reason.
 func noCredentials(source string, err error) error {
-	f := &failure{kind: ErrDenied, why: "no credentials in " + source, again: true}
+	f := &failure{kind: ErrDenied, why: "no credentials in " + source, retryable: true}
 	var azure *azidentity.AuthenticationFailedError
 	switch said := err.Error(); {
 	case strings.Contains(said, "no EC2 IMDS role found"), strings.Contains(said, "could not find default credentials"):

@@ -26,7 +26,7 @@ type failure struct {
 	kind error  // one of the above
 	why  string // without credentials
 
-	again     bool          // another try may succeed
+	retryable bool          // another try may succeed
 	throttled bool          // the store wants fewer requests
 	after     time.Duration // and none before this time has passed
 	expired   string        // the Authorization that is no longer accepted
@@ -46,8 +46,8 @@ func (f *failure) Error() string {
 
 func (f *failure) Unwrap() error { return f.kind }
 
-// ended returns the error for a context that is done.
-func ended(ctx context.Context, url string) error {
+// contextError returns the error for a context that is done.
+func contextError(ctx context.Context, url string) error {
 	return fmt.Errorf("%s: %w", url, context.Cause(ctx))
 }
 

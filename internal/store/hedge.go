@@ -147,7 +147,7 @@ func (a *attempt) failed(err error) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.stalled {
-		return &failure{kind: ErrAway, why: "no data came in time", again: true}
+		return &failure{kind: ErrAway, why: "no data came in time", retryable: true}
 	}
 	return a.network(err)
 }

@@ -126,7 +126,7 @@ func (s *site) ListAlong(ctx context.Context, prefix string, marks []string, yie
 		}
 	}
 	if ctx.Err() != nil {
-		return ended(ctx, s.URL(prefix))
+		return contextError(ctx, s.URL(prefix))
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ type outage struct {
 	asked  int           // probes that failed
 	next   time.Time     // earliest time of the next probe
 	change chan struct{} // closed when waiting calls should look again
-	told   bool          // the outage was logged
+	logged bool          // the outage was logged
 	total  time.Duration // of all past outages
 	ended  time.Time     // end of the last outage
 	ever   bool          // the store has answered
@@ -93,7 +93,7 @@ func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool)
 	switch {
 	case ended:
 		return false
-	case f == nil || !f.again:
+	case f == nil || !f.retryable:
 		return o.answered()
 	}
 	now := time.Now()
@@ -103,8 +103,8 @@ func (o *outage) heard(asked, answered bool, f *failure, ended bool) (over bool)
 	o.failed++
 	switch {
 	case o.open && asked:
-		if !o.told && now.Sub(o.since) >= toldAfter {
-			o.told = true
+		if !o.logged && now.Sub(o.since) >= toldAfter {
+			o.logged = true
 			o.log.Warn("the store does not answer: what needs it waits", "url", f.url, "reason", f.why, "at most", o.patience())
 		}
 		o.asked++
@@ -126,8 +126,8 @@ func (o *outage) answered() bool {
 	o.open = false
 	o.total += lasted
 	o.ended = time.Now()
-	if close(o.change); o.told {
-		o.told = false
+	if close(o.change); o.logged {
+		o.logged = false
 		o.log.Info("the store answers again", "seconds", lasted.Seconds())
 	}
 	return true

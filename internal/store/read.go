@@ -127,7 +127,7 @@ func (r *reading) use(answer *http.Response) error {
 	if strong(r.object.Version) && answer.StatusCode == http.StatusPartialContent {
 		r.left, r.offset = r.left[n:], r.offset+int64(n)
 	}
-	return &failure{kind: ErrAway, why: "it answers with fewer bytes than it was asked for", again: true}
+	return &failure{kind: ErrAway, why: "it answers with fewer bytes than it was asked for", retryable: true}
 }
 
 const noSize = "it does not say how large the object is"

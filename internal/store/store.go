@@ -155,7 +155,7 @@ func Open(ctx context.Context, url string, o Options) (s Store, name string, err
 	if name, err = open(ctx, place, rest, o); err != nil {
 		place.Close()
 		if ctx.Err() != nil {
-			err = ended(ctx, place.shown)
+			err = contextError(ctx, place.shown)
 		}
 		return nil, "", err
 	}

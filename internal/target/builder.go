@@ -20,15 +20,15 @@ import (
 // table of a dataset from them. An object takes 38 bytes, without keypoints. A Builder is not safe
 // for concurrent use.
 type Builder struct {
-	byPath  map[string]int
-	images  []image
-	said    []said     // by image
-	arrays  [][]string // paths by column and image; "": none
-	memory  memory     // of entries, each preceded by the place of the image's previous entry
-	whole   []byte     // the mapped file that was loaded; nil: none
-	err     error      // the first, of memory
-	most    int        // most keypoints of an object
-	visible bool       // some object has a visible part
+	byPath     map[string]int
+	images     []image
+	entryLists []entryList // by image
+	arrays     [][]string  // paths by column and image; "": none
+	memory     memory      // of entries, each preceded by the place of the image's previous entry
+	whole      []byte      // the mapped file that was loaded; nil: none
+	err        error       // the first, of memory
+	most       int         // most keypoints of an object
+	visible    bool        // some object has a visible part
 
 	data []byte        // buffer for an object,
 	room facts.Encoder // and for an entry
@@ -45,9 +45,9 @@ type image struct {
 	changed       bool // since it was loaded, except for entries
 }
 
-// said is the part of an image's data that changes with each entry. It is small, because images
-// come in any order.
-type said struct {
+// entryList is the part of an image's data that changes with each entry. It is small, because
+// images come in any order.
+type entryList struct {
 	last    place // of the last entry, unless it was loaded
 	objects int32 // number of objects
 }
@@ -80,7 +80,7 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 		i, path = len(b.images), strings.Clone(path)
 		b.byPath[path] = i
 		b.images = append(b.images, image{path: path})
-		b.said = append(b.said, said{})
+		b.entryLists = append(b.entryLists, entryList{})
 	}
 	if m := &b.images[i]; height > 0 && width > 0 && m.height == 0 {
 		m.height, m.width, m.oriented, m.changed = int32(height), int32(width), oriented, true
@@ -99,7 +99,7 @@ func (b *Builder) Path(i int) string { return b.images[i].path }
 // Says reports whether anything is annotated of image i, if only something bad.
 func (b *Builder) Says(i int) bool {
 	m := &b.images[i]
-	says := m.bad != "" || m.mask != "" || m.text != nil || b.said[i].last != nowhere || len(m.kept) > sha256.Size
+	says := m.bad != "" || m.mask != "" || m.text != nil || b.entryLists[i].last != nowhere || len(m.kept) > sha256.Size
 	for column := range b.arrays {
 		says = says || b.array(i, column) != ""
 	}
@@ -108,7 +108,7 @@ func (b *Builder) Says(i int) bool {
 
 // Objects counts the objects of all images.
 func (b *Builder) Objects() (n int) {
-	for _, s := range b.said {
+	for _, s := range b.entryLists {
 		n += int(s.objects)
 	}
 	return n
@@ -136,15 +136,15 @@ func (b *Builder) Object(image int, o Object) {
 		return
 	}
 	b.data = o.append(b.data[:0])
-	b.say(image, entry{false, b.data})
+	b.addEntry(image, entry{false, b.data})
 }
 
 // Shape adds a part of the mask of an image without a mask file. The Builder copies it.
-func (b *Builder) Shape(image int, s Shape) { b.say(image, entry{true, s.encode()}) }
+func (b *Builder) Shape(image int, s Shape) { b.addEntry(image, entry{true, s.encode()}) }
 
-// say adds an entry to an image.
-func (b *Builder) say(i int, e entry) {
-	s := &b.said[i]
+// addEntry adds an entry to an image.
+func (b *Builder) addEntry(i int, e entry) {
+	s := &b.entryLists[i]
 	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(s.last))
 	e.encode(&b.room)
 	to, at, err := b.memory.take(len(b.room.Bytes))
@@ -158,7 +158,7 @@ func (b *Builder) say(i int, e entry) {
 }
 
 // count counts an entry of an image; false: the entry is invalid.
-func (b *Builder) count(s *said, e entry) bool {
+func (b *Builder) count(s *entryList, e entry) bool {
 	if e.isShape {
 		return isShape(e.data)
 	}
@@ -170,7 +170,7 @@ func (b *Builder) count(s *said, e entry) bool {
 
 // entries returns the entries of image i, in the order in which they came.
 func (b *Builder) entries(i int) (all []entry) {
-	kept, s := b.images[i].kept, b.said[i]
+	kept, s := b.images[i].kept, b.entryLists[i]
 	all = make([]entry, 0, s.objects)
 	for d := (facts.Decoder{Bytes: kept[min(sha256.Size, len(kept)):]}); len(d.Bytes) > 0; {
 		all = append(all, nextEntry(&d))

@@ -118,7 +118,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 			good = json.Unmarshal(payload, &about) == nil && about != nil && about.Images >= 0
 			if good {
 				most := min(about.Images, len(whole)/sha256.Size)
-				b.images, b.said, b.byPath = make([]image, 0, most), make([]said, 0, most), make(map[string]int, most)
+				b.images, b.entryLists, b.byPath = make([]image, 0, most), make([]entryList, 0, most), make(map[string]int, most)
 			}
 		case kind == imagesRecord && good:
 			for good && len(d.Bytes) > 0 {
@@ -140,7 +140,7 @@ func (b *Builder) open(whole []byte) (json.RawMessage, error) {
 
 // openImage reads the next image.
 func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
-	i, s, m := len(b.images), said{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
+	i, s, m := len(b.images), entryList{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
 	m.oriented, m.path, m.mask = d.Byte() == 1, string(d.Text()), string(d.Text())
 	if m.text = d.Text(); len(m.text) == 0 {
 		m.text = nil
@@ -166,6 +166,6 @@ func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
 		return false
 	}
 	b.byPath[m.path] = i
-	b.images, b.said = append(b.images, m), append(b.said, s)
+	b.images, b.entryLists = append(b.images, m), append(b.entryLists, s)
 	return true
 }

@@ -79,7 +79,7 @@ func (t *Table) scale(row int) (height, width int) {
 // Count counts a row's objects.
 func (t *Table) Count(row int) int {
 	if i := t.image[row]; i >= 0 {
-		return int(t.b.said[i].objects)
+		return int(t.b.entryLists[i].objects)
 	}
 	return 0
 }
@@ -138,7 +138,7 @@ func (t *Table) MemoryBytes() int64 {
 	n := b.memory.heap() + int64(4*len(t.image))
 	for i := range b.images {
 		m := &b.images[i]
-		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(said{})) + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
+		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(entryList{})) + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
 	}
 	for _, column := range b.arrays {
 		n += 16 * int64(len(column))
@@ -180,7 +180,7 @@ func bit(on bool) byte {
 // sumOf is a digest of the annotations of image i, without its path and what is bad about it.
 // entries are the image's; nil: they must still be found.
 func (b *Builder) sumOf(i int, entries []entry) []byte {
-	m, s := &b.images[i], b.said[i]
+	m, s := &b.images[i], b.entryLists[i]
 	if m.kept != nil && !m.changed && s.last == nowhere {
 		return m.kept[:sha256.Size]
 	}

@@ -20,16 +20,16 @@ var (
 // A workspace is the memory in which one plan is computed. It lies outside the Go heap, so that
 // memory given back is free at once, and is reserved before it is allocated.
 type workspace struct {
-	keeper *keeper
-	held   atomic.Int64 // bytes
-	ctx    context.Context
-	end    context.CancelCauseFunc // makes Err fail; the first error counts
-	done   chan struct{}           // closed once all memory was given back
-	worked time.Time               // time of the last rest
+	planner *planner
+	held    atomic.Int64 // bytes
+	ctx     context.Context
+	end     context.CancelCauseFunc // makes Err fail; the first error counts
+	done    chan struct{}           // closed once all memory was given back
+	worked  time.Time               // time of the last rest
 }
 
-func newWorkspace(k *keeper) *workspace {
-	w := &workspace{keeper: k, done: make(chan struct{}), worked: time.Now()}
+func newWorkspace(k *planner) *workspace {
+	w := &workspace{planner: k, done: make(chan struct{}), worked: time.Now()}
 	w.ctx, w.end = context.WithCancelCause(k.ctx)
 	return w
 }
@@ -43,12 +43,12 @@ const (
 
 // Take reserves and allocates memory.
 func (w *workspace) Take(n int64) ([]byte, error) {
-	if !w.keeper.ledger.reserve(useIndex, n) {
+	if !w.planner.ledger.reserve(useIndex, n) {
 		return nil, errNoPlanMemory
 	}
 	memory, err := mapMemory(n)
 	if err != nil {
-		w.keeper.ledger.release(useIndex, n)
+		w.planner.ledger.release(useIndex, n)
 		return nil, fmt.Errorf("%w: %w", errNoPlanMemory, err)
 	}
 	w.held.Add(n)
@@ -91,7 +91,7 @@ func (w *workspace) Give(memory []byte) {
 		_ = unix.Munmap(memory) // cannot fail for a whole mapping of our own
 	}
 	w.held.Add(-n)
-	w.keeper.ledger.release(useIndex, n)
+	w.planner.ledger.release(useIndex, n)
 }
 
 // While an Open waits for a batch, planning works for one slice, then rests until none waits, but
@@ -118,7 +118,7 @@ func (w *workspace) rest() {
 	if now.Sub(w.worked) <= slice {
 		return
 	}
-	for n := 0; n < naps && w.ctx.Err() == nil && w.keeper.busy(); n++ {
+	for n := 0; n < naps && w.ctx.Err() == nil && w.planner.busy(); n++ {
 		time.Sleep(nap)
 		now = time.Now()
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/batchfs/batchfs/internal/keep"
 )
 
-// A keeper tells the cache which samples to keep from one epoch to the next, and the local cache
+// A planner tells the cache which samples to keep from one epoch to the next, and the local cache
 // which of the others to keep. No caller ever waits for it; the answer may be that this is not
 // known yet. A plan covers one epoch. A single goroutine computes one plan at a time, when its
 // epoch or the epoch before is first read. All readers of an epoch share its plan, which is held
@@ -18,8 +18,8 @@ import (
 // dropped. If more epochs are being read than plans can be held, the remaining epochs keep nothing,
 // so that plans are not computed over and over.
 //
-// A nil keeper plans nothing.
-type keeper struct {
+// A nil planner plans nothing.
+type planner struct {
 	window int64 // in calls of Keep: a plan that was not asked about for this many calls is not in use
 	most   int   // maximum number of plans held
 	shares shares
@@ -32,9 +32,9 @@ type keeper struct {
 
 	mu     sync.Mutex
 	last   int                // nothing is kept of this epoch or any later one
-	epochs map[int]*keptEpoch // requested or computed
-	held   int                // number of epochs whose plan has been computed
-	asked  int64              // number of calls of Keep
+	epochs map[int]*epochPlan // requested or computed
+	plans  int                // number of epochs whose plan has been computed
+	calls  int64              // number of calls of Keep
 	planning
 }
 
@@ -43,7 +43,7 @@ type planning struct {
 	working *workspace    // memory of the plan being computed
 	wake    chan struct{} // a plan was requested
 	wait    sync.WaitGroup
-	ctx     context.Context // ends when the keeper closes
+	ctx     context.Context // ends when the planner closes
 	cancel  context.CancelCauseFunc
 }
 
@@ -53,13 +53,13 @@ type planCost struct {
 	needs int64 // while it is computed, approximately and at most
 }
 
-// A keptEpoch is the plan for one epoch, requested or computed.
-type keptEpoch struct {
-	epoch int
-	plan  *plan // nil until computed
-	used  int64 // keeper.asked at its last use or request
-	read  bool  // the epoch is being read
-	said  bool  // the log says that its plan is unavailable for now
+// An epochPlan is the plan for one epoch, requested or computed.
+type epochPlan struct {
+	epoch  int
+	plan   *plan // nil until computed
+	used   int64 // planner.calls at its last use or request
+	read   bool  // the epoch is being read
+	logged bool  // the log says that its plan is unavailable for now
 }
 
 const (
@@ -73,26 +73,26 @@ const (
 	lastPause  = time.Minute
 )
 
-// newKeeper creates a keeper that, once started, begins with epoch 0, where most readers
+// newPlanner creates a planner that, once started, begins with epoch 0, where most readers
 // begin.
-func newKeeper(c Budget, s shares, l *ledger, busy func() bool) *keeper {
+func newPlanner(c Budget, s shares, l *ledger, busy func() bool) *planner {
 	o := c.Options
 	readHere := o.Samples * int64(o.LocalShards()) / int64(o.Shards)
-	k := &keeper{
+	k := &planner{
 		window: readHere / 2 * s.choices(), shares: s, planCost: planCost{s.bytes(c), s.needs(c)},
 		busy: busy, pause: firstPause, ledger: l, log: o.Logger,
-		last: o.Epochs - 1, epochs: map[int]*keptEpoch{}, planning: planning{wake: make(chan struct{}, 1)},
+		last: o.Epochs - 1, epochs: map[int]*epochPlan{}, planning: planning{wake: make(chan struct{}, 1)},
 	}
 	k.ctx, k.cancel = context.WithCancelCause(context.Background())
 	k.choose = func(epoch int, w keep.Workspace) (*plan, error) {
 		return s.choose(c, epoch, k.computed(epoch-1).memory, w)
 	}
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
-	k.want(0)
+	k.request(0)
 	return k
 }
 
-func (k *keeper) start() {
+func (k *planner) start() {
 	if k != nil {
 		k.wait.Go(k.run)
 	}
@@ -100,22 +100,22 @@ func (k *keeper) start() {
 
 // Keep reports whether a sample that is read in an epoch is kept in memory for the next. known is
 // false if the epoch's plan has not been computed yet.
-func (k *keeper) Keep(epoch int, id int64) (keep, known bool) {
+func (k *planner) Keep(epoch int, id int64) (keep, known bool) {
 	p, last := k.planOf(epoch)
 	return p != nil && p.memory.Kept(id), p != nil || last
 }
 
 // OnDisk is Keep for the local cache. It knows nothing about the last epoch, so that what is on the
 // disk stays there for a later mount.
-func (k *keeper) OnDisk(epoch int, id int64) (keep, known bool) {
+func (k *planner) OnDisk(epoch int, id int64) (keep, known bool) {
 	p, _ := k.planOf(epoch)
 	return p != nil && p.disk.Kept(id), p != nil
 }
 
-// Packs says whether a sample that is read in an epoch is packed while it is kept in memory for the
-// next, and in which mix. A sample that the epoch after that should find on the disk is not packed,
-// as its file is needed for that.
-func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
+// ShouldPack says whether a sample that is read in an epoch is packed while it is kept in memory
+// for the next, and in which mix. A sample that the epoch after that should find on the disk is not
+// packed, as its file is needed for that.
+func (k *planner) ShouldPack(epoch int, id int64) (in mix, packs bool) {
 	if k == nil {
 		return mix{}, false
 	}
@@ -127,7 +127,7 @@ func (k *keeper) Packs(epoch int, id int64) (in mix, packs bool) {
 }
 
 // computed returns the plan of an epoch. It is an empty plan if none has been computed yet.
-func (k *keeper) computed(epoch int) plan {
+func (k *planner) computed(epoch int) plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if e := k.epochs[epoch]; e != nil && e.plan != nil {
@@ -138,37 +138,37 @@ func (k *keeper) computed(epoch int) plan {
 
 // planOf returns the plan of an epoch that is being read. It is nil if it has not been computed
 // yet, or if no epoch follows.
-func (k *keeper) planOf(epoch int) (p *plan, last bool) {
+func (k *planner) planOf(epoch int) (p *plan, last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if epoch >= k.last {
 		return nil, true
 	}
-	k.asked++
+	k.calls++
 	e := k.epochs[epoch]
 	if e == nil || !e.read {
-		e = k.want(epoch)
+		e = k.request(epoch)
 		e.read = true
-		k.want(epoch + 1)
+		k.request(epoch + 1)
 	}
-	e.used = k.asked
+	e.used = k.calls
 	return e.plan, false
 }
 
-// want requests the plan of an epoch. k.mu is held.
-func (k *keeper) want(epoch int) *keptEpoch {
+// request requests the plan of an epoch. k.mu is held.
+func (k *planner) request(epoch int) *epochPlan {
 	e := k.epochs[epoch]
 	if e == nil {
-		e = &keptEpoch{epoch: epoch}
+		e = &epochPlan{epoch: epoch}
 		if epoch >= k.last || k.ctx.Err() != nil {
 			return e
 		}
-		if len(k.epochs)-k.held >= mostWanted {
+		if len(k.epochs)-k.plans >= mostWanted {
 			delete(k.epochs, k.leastUsed(false).epoch)
 		}
 		k.epochs[epoch] = e
 	}
-	e.used = k.asked
+	e.used = k.calls
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -178,7 +178,7 @@ func (k *keeper) want(epoch int) *keptEpoch {
 
 // leastUsed is the epoch used least recently, among those that were computed or, if there is false,
 // among the others. k.mu is held.
-func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
+func (k *planner) leastUsed(there bool) (least *epochPlan) {
 	for _, e := range k.epochs {
 		if (e.plan != nil) == there && (least == nil || e.used < least.used) {
 			least = e
@@ -187,9 +187,9 @@ func (k *keeper) leastUsed(there bool) (least *keptEpoch) {
 	return least
 }
 
-// next picks the plan to compute: first epochs that are being read, then those that will be read
-// soon, the latest first. It returns nil if there is no room.
-func (k *keeper) next() (best *keptEpoch) {
+// nextToPlan picks the plan to compute: first epochs that are being read, then those that will be
+// read soon, the latest first. It returns nil if there is no room.
+func (k *planner) nextToPlan() (best *epochPlan) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, e := range k.epochs {
@@ -200,16 +200,16 @@ func (k *keeper) next() (best *keptEpoch) {
 	if best == nil || k.ctx.Err() != nil {
 		return nil
 	}
-	if k.held >= k.most {
+	if k.plans >= k.most {
 		old := k.leastUsed(true)
 		if k.inUse(old) {
-			k.say(best, "more epochs are being read than plans of the cache can be held")
+			k.logOnce(best, "more epochs are being read than plans of the cache can be held")
 			return nil
 		}
 		k.drop(old)
 	}
 	if k.ledger.excess() > -k.needs/2 { // a reservation would certainly be refused
-		k.say(best, tooLittleMemory)
+		k.logOnce(best, tooLittleMemory)
 		return nil
 	}
 	k.working = newWorkspace(k)
@@ -218,28 +218,28 @@ func (k *keeper) next() (best *keptEpoch) {
 
 const tooLittleMemory = "there is too little memory to plan what the cache keeps"
 
-// say logs, once per epoch, why nothing of it is kept for now.
-func (k *keeper) say(e *keptEpoch, why string) {
-	if !e.said {
-		e.said = true
-		k.log.Debug("nothing is kept of an epoch for now: "+why, "epoch", e.epoch, "plans", k.held, "bytes", k.needs)
+// logOnce logs, once per epoch, why nothing of it is kept for now.
+func (k *planner) logOnce(e *epochPlan, why string) {
+	if !e.logged {
+		e.logged = true
+		k.log.Debug("nothing is kept of an epoch for now: "+why, "epoch", e.epoch, "plans", k.plans, "bytes", k.needs)
 	}
 }
 
 // inUse reports whether an epoch was read recently.
-func (k *keeper) inUse(e *keptEpoch) bool { return k.asked-e.used < k.window }
+func (k *planner) inUse(e *epochPlan) bool { return k.calls-e.used < k.window }
 
 // drop forgets a plan. k.mu is held.
-func (k *keeper) drop(e *keptEpoch) {
+func (k *planner) drop(e *epochPlan) {
 	delete(k.epochs, e.epoch)
-	k.held--
+	k.plans--
 	k.ledger.release(useIndex, k.bytes)
 }
 
-func (k *keeper) run() {
+func (k *planner) run() {
 	for pause := k.pause; ; {
 		wake, again := k.wake, (<-chan time.Time)(nil)
-		switch e := k.next(); {
+		switch e := k.nextToPlan(); {
 		case e != nil && k.compute(e):
 			pause = k.pause
 			continue
@@ -259,7 +259,7 @@ func (k *keeper) run() {
 }
 
 // compute makes a plan in k.working, and reports whether another may be tried at once.
-func (k *keeper) compute(e *keptEpoch) bool {
+func (k *planner) compute(e *epochPlan) bool {
 	w, began := k.working, time.Now()
 	made, err := (*plan)(nil), error(errNoPlanMemory)
 	if k.ledger.reserve(useIndex, k.bytes) {
@@ -275,7 +275,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 	switch {
 	case err == nil && k.ctx.Err() == nil && k.epochs[e.epoch] == e:
 		e.plan = made
-		k.held++
+		k.plans++
 		k.log.Debug("planned what the cache keeps", "epoch", e.epoch, "samples", made.memory.Count(), "packed", made.mix.packed, "on disk", made.disk.Count(), "seconds", time.Since(began).Seconds())
 	case err == nil: // no longer wanted
 		k.ledger.release(useIndex, k.bytes)
@@ -283,9 +283,9 @@ func (k *keeper) compute(e *keptEpoch) bool {
 		for old := k.leastUsed(true); old != nil && !k.inUse(old); old = k.leastUsed(true) {
 			k.drop(old)
 		}
-		k.say(e, tooLittleMemory)
+		k.logOnce(e, tooLittleMemory)
 	case errors.Is(err, errGaveWay):
-		k.say(e, "planning gave way for a batch that somebody waits for")
+		k.logOnce(e, "planning gave way for a batch that somebody waits for")
 	case !errors.Is(err, errPlanningEnds):
 		k.log.Error("cannot plan what the cache keeps", "epoch", e.epoch, "reason", err)
 		k.last = 0 // do not plan other epochs either
@@ -296,7 +296,7 @@ func (k *keeper) compute(e *keptEpoch) bool {
 
 // giveWay aborts the plan being computed in favour of a batch that was refused memory, and
 // returns how many bytes that freed. The plan is tried again later.
-func (k *keeper) giveWay() (freed int64) {
+func (k *planner) giveWay() (freed int64) {
 	if k == nil {
 		return 0
 	}
@@ -319,13 +319,13 @@ type PlanStats struct {
 	Bytes     int64 `json:"bytes"`  // taken by all of these now
 }
 
-func (k *keeper) stats() (s PlanStats) {
+func (k *planner) stats() (s PlanStats) {
 	if k == nil {
 		return s
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s = PlanStats{Held: int64(k.held), Wanted: int64(len(k.epochs) - k.held), Bytes: int64(k.held) * k.bytes}
+	s = PlanStats{Held: int64(k.plans), Wanted: int64(len(k.epochs) - k.plans), Bytes: int64(k.plans) * k.bytes}
 	if k.working != nil {
 		s.Computing, s.Bytes = 1, s.Bytes+k.working.held.Load()
 	}
@@ -334,7 +334,7 @@ func (k *keeper) stats() (s PlanStats) {
 
 // close aborts the plan being computed and gives all memory back. Later calls of Keep
 // report that nothing is known.
-func (k *keeper) close() {
+func (k *planner) close() {
 	if k == nil {
 		return
 	}
@@ -342,7 +342,7 @@ func (k *keeper) close() {
 	k.wait.Wait()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ledger.release(useIndex, int64(k.held)*k.bytes)
+	k.ledger.release(useIndex, int64(k.plans)*k.bytes)
 	clear(k.epochs)
-	k.held = 0
+	k.plans = 0
 }
