@@ -92,8 +92,8 @@ func isKeptOut(t *testing.T, user uint32, file string, command ...string) {
 	}
 }
 
-// TestMountpointOfOthers: whoever may not write to a mountpoint is told so before the dataset is
-// looked at.
+// TestMountpointOfOthers: a mountpoint that the user may not write to is refused before the dataset
+// is opened.
 func TestMountpointOfOthers(t *testing.T) {
 	root(t)
 	dir := scratch(t)

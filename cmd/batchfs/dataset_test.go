@@ -32,7 +32,7 @@ func save[T string | []byte](t *testing.T, path string, content T) {
 	}
 }
 
-// TestMountIsNoDataset: whoever names a mount of batchfs as DATASET is told so.
+// TestMountIsNoDataset: a mount of batchfs is refused as DATASET, by that reason.
 func TestMountIsNoDataset(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, map[string]string{".batchfs/config.json": `{"dataset":"/data/photos"}`, "shard-0/epoch-0/batch-00000.json": "{}"})
