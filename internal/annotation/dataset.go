@@ -229,7 +229,10 @@ func (d *Dataset) Close() (err error) {
 // UnreadableMasks is how many files of masks were found to be bad when they were indexed, and why
 // the first one is.
 func (d *Dataset) UnreadableMasks() (n int, why string) {
-	for i := 0; d.masks != nil && i < d.masks.Len(); i++ {
+	if d.masks == nil || d.masks.Report.Unreadable == 0 {
+		return 0, ""
+	}
+	for i := range d.masks.Len() {
 		if problem := d.masks.Problem(i); problem != "" {
 			n++
 			why = cmp.Or(why, d.masks.Path(i)+": "+problem)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,17 +13,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/target"
-)
-
-// Columns of a manifest, or of Parquet with images. Other columns are text, or paths of arrays.
-const (
-	maskColumn   = "mask"
-	boxColumn    = "boxes"
-	pointsColumn = "keypoints"
-	arrayExt     = ".npy" // a column whose first value ends like this has arrays
-
-	// objectsColumn holds boxes in Hugging Face's datasets. If there are other boxes, it is text.
-	objectsColumn = "objects"
 )
 
 // findManifest reads the columns of the dataset's manifest, or of the Parquet files with its
@@ -48,7 +36,7 @@ func (f *finder) findManifest() (bool, error) {
 	wanted := func(column string) bool {
 		kind := kindOf(column)
 		return f.Kinds[kind] || kind == target.Boxes && f.Kinds[target.Keypoints] ||
-			column == objectsColumn && f.Kinds[target.Text] || column == "height" || column == "width"
+			column == target.ObjectsColumn && f.Kinds[target.Text] || column == "height" || column == "width"
 	}
 	return true, rows.Each(f.ctx, wanted, func(more int64) { f.progress(more, 0) }, m.row)
 }
@@ -56,9 +44,9 @@ func (f *finder) findManifest() (bool, error) {
 // kindOf is the kind of target in a Parquet column other than images and masks.
 func kindOf(column string) target.Kind {
 	switch column {
-	case boxColumn, objectsColumn:
+	case target.BoxColumn, target.ObjectsColumn:
 		return target.Boxes
-	case pointsColumn:
+	case target.PointsColumn:
 		return target.Keypoints
 	}
 	return target.Text
@@ -92,9 +80,9 @@ func (m *manifest) look() error {
 			m.Has[kind] = true
 		}
 	}
-	column := boxColumn
+	column := target.BoxColumn
 	if !slices.Contains(t.Others, column) {
-		column = objectsColumn
+		column = target.ObjectsColumn
 	}
 	if m.Classes = t.Classes[column]; m.Classes != nil {
 		m.numbers = map[string]int32{}
@@ -115,10 +103,10 @@ func given(r *dataset.Row, column string) string {
 
 // takeObjects uses the objects column as boxes, if it has boxes and the row has no others.
 func takeObjects(r *dataset.Row) {
-	objects := given(r, objectsColumn)
-	if given(r, boxColumn) == "" && (objects == "[]" || strings.Contains(objects, "bbox")) {
-		r.Columns[boxColumn] = objects
-		delete(r.Columns, objectsColumn)
+	objects := given(r, target.ObjectsColumn)
+	if given(r, target.BoxColumn) == "" && (objects == "[]" || strings.Contains(objects, "bbox")) {
+		r.Columns[target.BoxColumn] = objects
+		delete(r.Columns, target.ObjectsColumn)
 	}
 }
 
@@ -138,10 +126,10 @@ func (m *manifest) row(r *dataset.Row) error {
 		bad(r.Bad)
 	}
 	if !m.rows.Packed {
-		if mask := given(r, maskColumn); mask != "" {
+		if mask := given(r, target.MaskColumn); mask != "" {
 			m.maskOf(image, mask, bad)
 		}
-		delete(r.Columns, maskColumn)
+		delete(r.Columns, target.MaskColumn)
 		m.arraysOf(image, r, bad)
 	}
 	m.fields(image, r, bad)
@@ -157,7 +145,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		column, known := m.arrays[name]
 		if !known && value != "" {
 			column = -1
-			isArray := strings.EqualFold(filepath.Ext(path), arrayExt)
+			isArray := target.IsArray(path)
 			if m.Has[target.Arrays] = m.Has[target.Arrays] || isArray; isArray && m.Kinds[target.Arrays] {
 				if m.Arrays == nil {
 					m.Arrays = &Arrays{Path: m.Images}
@@ -174,7 +162,7 @@ func (m *manifest) arraysOf(image int, r *dataset.Row, bad func(rule string)) {
 		switch {
 		case value == "":
 		case notPath:
-			bad(name + " is no path of a " + arrayExt)
+			bad(name + " is no path of a " + target.ArrayExt)
 		default:
 			m.Builder.Array(image, column, m.rows.Clean(path))
 		}
@@ -189,7 +177,7 @@ func (m *manifest) fields(image int, r *dataset.Row, bad func(rule string)) {
 	}
 	text := map[string]json.RawMessage{}
 	for name, value := range r.Columns {
-		if value != "" && name != boxColumn && name != pointsColumn {
+		if value != "" && name != target.BoxColumn && name != target.PointsColumn {
 			text[name] = json.RawMessage(value)
 		}
 	}
@@ -211,7 +199,7 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 	if m.Has[target.Masks] = true; !m.Kinds[target.Masks] {
 		return
 	}
-	m.Masks = &Masks{Path: m.Images, Column: maskColumn}
+	m.Masks = &Masks{Path: m.Images, Column: target.MaskColumn}
 	var path string
 	if err := json.Unmarshal([]byte(mask), &path); err != nil || path == "" {
 		bad("mask is no path")
@@ -223,7 +211,7 @@ func (m *manifest) maskOf(image int, mask string, bad func(rule string)) {
 // objects adds the boxes and keypoints of a row. Equal positions in the two lists belong together.
 // Keypoints without boxes belong to the whole image.
 func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
-	boxes, points := given(r, boxColumn), given(r, pointsColumn)
+	boxes, points := given(r, target.BoxColumn), given(r, target.PointsColumn)
 	m.Has[target.Boxes] = m.Has[target.Boxes] || boxes != ""
 	m.Has[target.Keypoints] = m.Has[target.Keypoints] || points != ""
 	if boxes == "" && points == "" || !m.Kinds[target.Boxes] && !m.Kinds[target.Keypoints] {
@@ -235,7 +223,7 @@ func (m *manifest) objects(image int, r *dataset.Row) (bad string) {
 	}
 	if points != "" && m.Kinds[target.Keypoints] && bad == "" {
 		var all [][]target.Keypoint
-		bad = m.parse(points, pointsColumn, func() (err error) { all, err = m.points(); return err })
+		bad = m.parse(points, target.PointsColumn, func() (err error) { all, err = m.points(); return err })
 		for k := range all {
 			if boxes == "" {
 				objects = append(objects, target.Object{Box: target.Box{0, 0, maxCoordinate, maxCoordinate}, ID: int64(k)})
@@ -294,7 +282,7 @@ var noBox = boxed{Object: target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}}
 func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 	d := &m.json
 	var all []boxed
-	bad = m.parse(text, boxColumn, func() error {
+	bad = m.parse(text, target.BoxColumn, func() error {
 		if d.Next() == jx.Object {
 			return d.fieldsOfBoxes(&all)
 		}
@@ -456,7 +444,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 		var v []float64
 		err := d.array(func(int) (err error) {
 			if d.Next() == jx.Array {
-				v, err = d.coordinates(pointsColumn, v, 3*maxKeypoints)
+				v, err = d.coordinates(target.PointsColumn, v, 3*maxKeypoints)
 				return err
 			}
 			n, ok, err := d.number()

@@ -152,7 +152,7 @@ func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 
 // joinBoxes joins the fields bbox, or boxes, and labels, which has one label per box.
 func joinBoxes(columns map[string]string) (bad string) {
-	boxes, bbox, labels := columns[boxColumn], columns["bbox"], columns["labels"]
+	boxes, bbox, labels := columns[target.BoxColumn], columns["bbox"], columns["labels"]
 	switch {
 	case boxes != "" && bbox != "":
 		return "it has both boxes and bbox"
@@ -166,7 +166,7 @@ func joinBoxes(columns map[string]string) (bad string) {
 	if labels != "" {
 		boxes += `,"label":` + labels
 	}
-	columns[boxColumn] = "{" + boxes + "}"
+	columns[target.BoxColumn] = "{" + boxes + "}"
 	delete(columns, "bbox")
 	delete(columns, "labels")
 	return ""

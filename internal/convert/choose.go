@@ -29,7 +29,7 @@ type samples interface {
 // package comment.
 func choose(s samples, standings []standing, seed uint64, ratio float64) []int32 {
 	ranking, already := rank(s, standings, seed)
-	want := min(max(target(ratio, int64(s.Len()))-already, 0), int64(len(ranking)))
+	want := min(max(countOf(ratio, int64(s.Len()))-already, 0), int64(len(ranking)))
 	best := make([]int32, want)
 	for k := range best {
 		best[k] = ranking[k].sample
@@ -37,8 +37,8 @@ func choose(s samples, standings []standing, seed uint64, ratio float64) []int32
 	return best
 }
 
-// target is how many of n samples make up the share ratio.
-func target(ratio float64, n int64) int64 {
+// countOf is how many of n samples make up the share ratio.
+func countOf(ratio float64, n int64) int64 {
 	return min(int64(math.Floor(ratio*float64(n)+0.5)), n)
 }
 

@@ -168,7 +168,7 @@ func TestChoicePassesOver(t *testing.T) {
 			}
 		}
 		already := raw - len(chosen)
-		if want := max(already, min(int(target(ratio, int64(len(p.standings)))), good)); raw != want {
+		if want := max(already, min(int(countOf(ratio, int64(len(p.standings)))), good)); raw != want {
 			t.Fatalf("%d raw, want %d", raw, want)
 		}
 		if len(chosen) == 0 {

@@ -10,24 +10,19 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/target"
 )
 
-// Columns of a manifest with a meaning for mounts; see docs/datasets.md.
-const (
-	labelColumn = "label"
-	maskColumn  = "mask"
-	arrayExt    = ".npy" // a column whose first value ends like this has paths of arrays
-)
+const labelColumn = "label"
 
 // drawn are the columns about the pixels of the stored image. They fit a file with other pixels no
 // more.
-var drawn = []string{maskColumn, "boxes", "keypoints", "objects"}
+var drawn = []string{target.MaskColumn, target.BoxColumn, target.PointsColumn, target.ObjectsColumn}
 
 // A column is one of the source's manifest, or of its Parquet files, that the result's manifest has
 // as well.
@@ -71,8 +66,8 @@ func (t *table) survey(ctx context.Context, resized bool) error {
 			}
 			text, isText := textOf(value)
 			if all[name] == nil {
-				isArray := strings.EqualFold(filepath.Ext(text), arrayExt)
-				all[name] = &column{name, true, !rows.Packed && (name == maskColumn || isArray)}
+				isArray := target.IsArray(text)
+				all[name] = &column{name, true, !rows.Packed && (name == target.MaskColumn || isArray)}
 			}
 			all[name].isText = all[name].isText && isText
 			if all[name].isFile && isText {

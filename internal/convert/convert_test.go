@@ -27,7 +27,7 @@ func TestPixelsSurvive(t *testing.T) {
 			was, is := open(t, path), open(t, out)
 			sameSamples(t, was, is)
 			already, _ := formCount(was, shard.Raw)
-			want := max(already, int(target(ratio, int64(was.Len()))))
+			want := max(already, int(countOf(ratio, int64(was.Len()))))
 			if raw, _ := formCount(is, shard.Raw); raw != want || r.Raw != want || r.AlreadyRaw != already || r.Converted != want-already {
 				t.Errorf("%v at %v: %d raw, want %d; reported: %+v", format, ratio, raw, want, r)
 			}

@@ -33,10 +33,10 @@ func TestPacked(t *testing.T) {
 		if r.Packed != isPacked || r.Raw != isRaw || len(r.Unreadable) > 0 || r.Converted+r.Linked != n {
 			t.Errorf("%+v: %d raw, %d packed, reported %+v", shares, isRaw, isPacked, r)
 		}
-		if wantRaw := int(target(shares.Raw, int64(n))); wantRaw > 0 && isRaw != max(wantRaw, already) {
+		if wantRaw := int(countOf(shares.Raw, int64(n))); wantRaw > 0 && isRaw != max(wantRaw, already) {
 			t.Errorf("%+v: %d raw, want %d", shares, isRaw, wantRaw)
 		}
-		want := int(target(shares.Packed, int64(n)))
+		want := int(countOf(shares.Packed, int64(n)))
 		if shares.Raw+shares.Packed < 1 && isPacked != want && packsJPEGs || isPacked > want {
 			t.Errorf("%+v: %d packed, want %d", shares, isPacked, want)
 		}
