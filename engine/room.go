@@ -55,12 +55,11 @@ func (r *room) await(l *load) error {
 			if some || ledger.returns() != before || l.item.wanted() != nil { // memory may have come back, or the sample may have ended, in the meantime
 				continue
 			}
-			if r.flow.isIdle() {
-				r.flow.trim() // only then is there room for what is admitted as the only load
-				if r.admit(l, true) {
-					return nil
-				}
-			} else if r.admit(l, false) {
+			only := r.flow.isIdle()
+			if only {
+				r.flow.trim() // so that there is room for what is admitted without asking the ledger
+			}
+			if r.admit(l, only) {
 				return nil
 			}
 		}
