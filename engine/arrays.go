@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
@@ -43,14 +42,14 @@ func (b *batch) placeArrays(c Budget) {
 
 // fetchArray reads the array. There is nothing to read if the sample has none, or if it stands in
 // for another sample and the array is ragged: the slot then has no room for its rows.
-func (l besideImage) fetchArray(id int64, st catalog.Status) error {
-	all, p, b := l.batches, &l.sample, l.item.batch
-	i, _ := l.part.Array()
+func (l besideImage) fetchArray() error {
+	all, p, b, id := l.batches, &l.sample, l.item.batch, l.item.id
+	i, _ := l.item.part.Array()
 	o := all.catalog.Options.Arrays[i]
 	if err := all.bad.indexed(id); err != nil {
 		return err
 	}
-	if _, _, _, err := l.choose(id, st); err != nil {
+	if _, _, _, err := l.choose(); err != nil {
 		return err
 	}
 	if row := o.Rows[id]; row >= 0 && !(o.Ragged() && id != b.slots[l.item.slot].ID) {
@@ -70,7 +69,7 @@ func (l besideImage) fetchArray(id int64, st catalog.Status) error {
 
 // drawArray copies the elements into the slot.
 func (d *drawer) drawArray(l *load) error {
-	i, _ := l.part.Array()
+	i, _ := l.item.part.Array()
 	to := l.item.batch.arrayBytes(i, l.item.slot)
 	clear(to[copy(to, l.sample.data):])
 	return nil
@@ -79,7 +78,7 @@ func (d *drawer) drawArray(l *load) error {
 // readFile reads a file that belongs to a sample, beside its image.
 func (l besideImage) readFile(ds *dataset.Dataset, row int) error {
 	all, p := l.batches, &l.sample
-	l.beginFetch(p.id)
+	l.beginFetch()
 	l.input.refused = nil
 	given := all.memory.idle.given.Load()
 	var read int64

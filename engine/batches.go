@@ -58,6 +58,7 @@ func (all *batches) start() {
 		all.wait.Go(batchWorker{all, toSend}.run)
 		all.wait.Go(batchWorker{all, toSwap}.run)
 	}
+	all.wait.Go(all.flow.room.run)
 	all.wait.Go(watcher{all}.run)
 }
 

@@ -146,19 +146,19 @@ var unknownIdentity = dataset.Identity{ModTime: dataset.UnknownTime}
 // opened. A replacement is not part of the epoch's plan, so the cache does not record it. Only
 // those bytes of a JPEG that are decoded from entry points may be there, unless whole is true: that
 // is for a sample of which too little was read before.
-func (l *load) readSample(it item, epoch int, id int64, replacement, whole bool) ([]byte, dataset.Identity, error) {
-	all, b := l.batches, it.batch
-	l.input.refused, l.late = nil, false
-	l.entries.AllowParts(!whole && !replacement && l.gpu == nil)
-	first, a := !replacement && !whole && !l.readBefore, diskPlan{}
+func (l *load) readSample(replacement, whole bool) ([]byte, dataset.Identity, error) {
+	all, b, id, epoch, again := l.batches, l.item.batch, l.item.id, l.item.source().Epoch, l.item.again
+	l.input.refused = nil
+	l.entries.AllowParts(!whole && !replacement && l.item.gpu == nil)
+	first, a := !replacement && !whole && !again, diskPlan{}
 	if first {
 		a = all.caches.local.planned(epoch, id)
 	}
-	if data, seen, hit := l.readCache(epoch, id, replacement || l.readBefore); hit {
+	if data, seen, hit := l.readCache(epoch, id, replacement || again); hit {
 		if first && !l.sample.packed {
 			l.sample.mix, l.sample.packs = all.caches.shouldPack(epoch, id, data)
 		}
-		if l.readBefore {
+		if again {
 			return data, seen, nil
 		}
 		if !replacement {
@@ -177,7 +177,7 @@ func (l *load) readSample(it item, epoch int, id int64, replacement, whole bool)
 		if data, read, seen, ok := all.caches.disk.load(epoch, id, l); ok {
 			l.sample.packed = true
 			b.bytes.Add(read)
-			all.meter.read(b.key.Epoch, read, l.readBefore, false)
+			all.meter.read(b.key.Epoch, read, again, false)
 			all.caches.rates.wasRead()
 			if first {
 				all.caches.cache.Missed(epoch, id)
@@ -195,19 +195,19 @@ func (l *load) readSample(it item, epoch int, id int64, replacement, whole bool)
 	read, entire, err := int64(len(data)), here && first, error(nil)
 	if !here {
 		data, read, seen, entire, err = l.read(epoch, id, first, a.disk)
-	} else if !replacement && !l.readBefore {
+	} else if !replacement && !again {
 		b.local.Add(1)
 	}
 	if err != nil {
 		return nil, seen, err
 	}
 	b.bytes.Add(read)
-	all.meter.read(b.key.Epoch, read, whole || l.readBefore, here)
+	all.meter.read(b.key.Epoch, read, whole || again, here)
 	all.caches.rates.wasRead()
 	switch {
 	case entire:
 		l.sample.toDisk = all.caches.disk.wants(id)
-		l.late = all.caches.cache.Put(epoch, id, stampOf(seen), data)
+		l.sample.late = all.caches.cache.Put(epoch, id, stampOf(seen), data)
 		l.sample.mix, l.sample.packs = all.caches.shouldPack(epoch, id, data)
 		all.caches.local.follow(a, epoch, id, seen, data, here)
 	case first:

@@ -75,7 +75,7 @@ func (d *drawer) run() {
 	for hands := d.next(); hands != nil; hands = d.next() {
 		d.draw(hands)
 		for _, l := range hands {
-			l.wasDrawn()
+			l.ended(l.sample.drawErr)
 		}
 	}
 }
@@ -108,19 +108,18 @@ func (d *drawer) draw(hands []*load) {
 		switch err := l.sample.drawErr; {
 		case err == nil:
 			drawn++
-			if l.part == l.item.batch.key.Part.First() {
+			if l.item.part == l.item.batch.key.Part.First() {
 				l.record()
 			}
-			if p := &l.sample; l.late { // samples that were to leave the cache before may have left it since
-				l.late = false
-				all.caches.cache.Again(l.item.source().Epoch, p.id, stampOf(p.seen), p.data)
+			if p := &l.sample; p.late { // samples that were to leave the cache before may have left it since
+				all.caches.cache.Again(l.item.source().Epoch, l.item.id, stampOf(p.seen), p.data)
 			}
-		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.part == catalog.Images:
+		case all.opts.Transform.Mode == resample.RandomResizedCrop && l.item.part == catalog.Images:
 			l.sample.drawErr = partError{err, l.item.source().Epoch}
 		}
 		l.item.endWriting()
 	}
-	if drawn > 0 && able[0].part == catalog.Images {
+	if drawn > 0 && able[0].item.part == catalog.Images {
 		all.device.share.processorTook(began, drawn)
 		all.caches.rates.drew(able, time.Since(began))
 	}
@@ -165,16 +164,16 @@ func (d *drawer) keepPacked(l *load, made *decode.Packing) {
 	}
 	if made.Err != nil {
 		if p.toDisk {
-			k.disk.never.set(p.id, true)
+			k.disk.never.set(l.item.id, true)
 		}
 		return
 	}
 	k.rates.wasPacked(len(p.data), made.Size)
 	if p.packs {
-		k.cache.Replace(p.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(p.mix))
+		k.cache.Replace(l.item.id, stampOf(p.seen), made.To[:made.Size], k.forms.mayGrow(p.mix))
 	}
 	if p.toDisk {
-		k.disk.keep(p.id, p.seen, made.To[:made.Size])
+		k.disk.keep(l.item.id, p.seen, made.To[:made.Size])
 	}
 }
 
@@ -217,8 +216,8 @@ func (d *drawer) decode(able []*load) {
 	var planned [2]*load
 	n := 0
 	for _, l := range able {
-		if l.part != catalog.Images { // such a load is never one of a pair
-			if l.part == catalog.Masks {
+		if l.item.part != catalog.Images { // such a load is never one of a pair
+			if l.item.part == catalog.Masks {
 				l.sample.drawErr = d.drawMask(l)
 			} else {
 				l.sample.drawErr = d.drawArray(l)
@@ -251,7 +250,7 @@ func (d *drawer) decode(able []*load) {
 // memory that making them takes.
 func (d *drawer) plan(i int, l *load) (err error) {
 	f, target := &l.sample, pixels.Target{Sink: d.writers[i]}
-	if b := l.item.batch; l.item.shows(l.part) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
+	if b := l.item.batch; l.item.shows(l.item.part) && d.batches.catalog.Converter.Direct(b.spec.Order, f.transform.Flip) {
 		target.Pix, target.Stride = b.slotBytes(l.item.slot), b.spec.W*b.spec.C
 	}
 	if f.job = f.job.Into(target); f.job.Memory > 0 {
@@ -264,7 +263,7 @@ func (d *drawer) plan(i int, l *load) (err error) {
 // that the ledger refuses it. i says whether the sample is the first or second of a pair.
 func (d *drawer) admit(i int, l *load, only bool) bool {
 	n := d.decoders[i].Needs(l.sample.head)
-	if l.part == catalog.Masks {
+	if l.item.part == catalog.Masks {
 		n = d.decoders[i].ValueNeeds(l.sample.head)
 	}
 	if m := l.sample.job.Memory; m > 0 {

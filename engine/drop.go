@@ -12,8 +12,8 @@ func (all *batches) discard(b *batch) {
 func (all *batches) removeBatch(b *batch, why error) {
 	b.err = why
 	all.schedule.endMaking(b, failed)
-	all.takeWork.Broadcast()       // there is room for the next one
-	all.flow.room.some.Broadcast() // its loads may wait for some
+	all.takeWork.Broadcast() // there is room for the next one
+	all.flow.room.drop(b)
 	all.remove(b)
 	if s := b.source; s != nil && s.copies[b.form] == b {
 		delete(s.copies, b.form)

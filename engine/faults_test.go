@@ -635,7 +635,7 @@ func TestSearchWithoutCandidatesEnds(t *testing.T) {
 	b.spec.H, b.spec.W, b.waiting, b.refs = 0, 0, 0, 0 // nothing fits
 	e.batches.discard(b)
 	e.batches.mu.Unlock()
-	if err := (badSlot{l}).replace(decode.ErrCorrupt); !errors.Is(err, errDropped) {
+	if _, err := (&replacement{cause: decode.ErrCorrupt}).next(&l.item); !errors.Is(err, errDropped) {
 		t.Errorf("the search ends with %v", err)
 	}
 }

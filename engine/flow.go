@@ -2,15 +2,11 @@ package engine
 
 import (
 	"cmp"
-	"errors"
 	"runtime"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/catalog"
-	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
@@ -130,22 +126,21 @@ func (f *flow) usualLoads() int {
 }
 
 // isIdle reports whether nothing is drawn, ready or being loaded, for the first time or again, or
-// on a GPU. Reads that hang, and loads that wait for memory, do not count.
+// on a GPU. Reads that hang do not count.
 func (f *flow) isIdle() bool {
-	carrying := len(f.hungReads.loads) - len(f.spareLoads) - len(f.room.waiting)
+	carrying := len(f.hungReads.loads) - len(f.spareLoads)
 	return f.resting == len(f.drawers) && len(f.ready) == 0 && carrying <= int(f.hungReads.count.Load())
 }
 
 // underWay counts the samples between storage and the drawers.
 func (f *flow) underWay() int { return f.loading + len(f.ready) }
 
-// mayLoad reports whether another sample may be loaded ahead. Loads that hang do not count, nor do
-// those that wait for memory.
+// mayLoad reports whether another sample may be loaded ahead. Loads that hang do not count.
 func (f *flow) mayLoad() bool {
 	if f.batches.closed || !f.ownReads.slow {
 		return false
 	}
-	n := f.underWay() - len(f.room.waiting) - int(f.hungReads.count.Load())
+	n := f.underWay() - int(f.hungReads.count.Load())
 	return f.window.isOpen(n) && f.bytes <= f.mostBytes && f.loading < 2*f.window.most+extraLoads
 }
 
@@ -197,7 +192,7 @@ func (d *drawer) next() []*load {
 		}
 		f.resting++
 		d.resting = true
-		rested, starved := time.Now(), f.loading > len(f.room.waiting)
+		rested, starved := time.Now(), f.loading > 0
 		if len(f.room.waiting) > 0 {
 			f.room.some.Broadcast() // the memory that it keeps for the next sample may give way now
 		}
@@ -285,46 +280,44 @@ func (d *drawer) readOne(b *batch) (_ *load, ok bool) {
 	d.loading = l
 	all.mu.Unlock()
 	watch := startWatch()
-	err := l.fetch(l.item.source().ID, catalog.StatusOK, false)
+	err := l.fetch()
 	waited := watch.waited()
+	if err != nil {
+		l.ended(err)
+	}
 	all.mu.Lock()
 	f.ownReads.waitedFor(d, waited)
-	over := d.takeovers != turn
-	if !over {
-		d.loading = nil
-		f.loading++
-	}
-	switch {
-	case err == errNoRoom:
-		l.input.giveBack() // what waits holds nothing
-		f.room.begin(l)
-		all.wait.Go(func() { f.loadMore(l, f.room.await(l)) })
-		return nil, !over
-	case err != nil:
-		all.wait.Go(func() { l.conclude(err) })
-	case over:
-		f.handOver(l)
-	default:
-		f.loading--
+	if d.takeovers == turn {
+		if d.loading = nil; err != nil {
+			return nil, true
+		}
 		return l, true
 	}
-	f.loading--
-	return nil, !over
+	if f.loading--; err == nil {
+		f.handOver(l)
+	}
+	return nil, false
 }
 
 // claimSlot hands the next slot of a batch to a load. The lock is held.
-func (f *flow) claimSlot(b *batch) (l *load) {
-	if n := len(f.spareLoads); n > 0 {
-		l, f.spareLoads = f.spareLoads[n-1], f.spareLoads[:n-1]
-	} else {
-		l = newLoad(f.batches)
-		f.hungReads.loads = append(f.hungReads.loads, l)
-	}
+func (f *flow) claimSlot(b *batch) *load {
+	l := f.takeSpare()
 	l.claim(b)
 	return l
 }
 
-// resume continues what was held back while loads waited for memory. The lock is held.
+// takeSpare returns a load that carries nothing. The lock is held.
+func (f *flow) takeSpare() (l *load) {
+	if n := len(f.spareLoads); n > 0 {
+		l, f.spareLoads = f.spareLoads[n-1], f.spareLoads[:n-1]
+		return l
+	}
+	l = newLoad(f.batches)
+	f.hungReads.loads = append(f.hungReads.loads, l)
+	return l
+}
+
+// resume continues what was held back while items waited for memory. The lock is held.
 func (f *flow) resume() {
 	f.batches.takeWork.Broadcast()
 	f.loadAhead()
@@ -346,7 +339,7 @@ func (f *flow) loadAhead() {
 		}
 		f.batches.wait.Go(func() {
 			for ; l != nil; l = f.awaitLoad() {
-				f.loadMore(l, nil)
+				f.loadMore(l)
 			}
 		})
 	}
@@ -376,15 +369,13 @@ func (f *flow) forGPU() bool {
 	return f.onlyGPU || f.batches.device.share.takesAll() && f.hungReads.count.Load() == 0
 }
 
-// loadMore loads a sample, unless there is an error, and then further ones while more are wanted.
-func (f *flow) loadMore(l *load, err error) {
+// loadMore loads a sample, and then further ones while more are wanted.
+func (f *flow) loadMore(l *load) {
 	all := f.batches
-	for ; l != nil; err = nil {
-		if err == nil {
-			err = l.fetchOrWait(l.item.source().ID, catalog.StatusOK, false)
-		}
-		if err != nil {
-			l.conclude(err)
+	for l != nil {
+		err := l.fetch()
+		for err != nil && l.conclude(err) {
+			err = l.fetch()
 		}
 		all.mu.Lock()
 		f.loading--
@@ -415,27 +406,17 @@ func (f *flow) moreSlots(n int) {
 	}
 }
 
-// wasDrawn ends the first attempt at a slot.
-func (l *load) wasDrawn() {
-	err := l.sample.drawErr
-	switch {
-	case l.drawDone != nil:
-		l.drawDone <- struct{}{}
-	case err != nil && (errors.Is(err, decode.ErrPart) || fault.Of(err) == fault.File): // more may have to be read
-		l.batches.wait.Go(func() { l.conclude(err) })
-	default:
-		l.conclude(err)
-	}
-}
-
-// conclude settles the outcome of a load's item.
-func (l *load) conclude(err error) {
-	was := err
-	if err = l.judge(err); was == nil && err != nil { // another part of the sample is at fault
-		l.batches.wait.Go(func() { l.endItem(badSlot{l}.applyOnError(err)) })
+// tryAgain makes another attempt at the load's item.
+func (l *load) tryAgain() {
+	if w := l.item.gpu; w != nil {
+		w.make([]*load{l})
 		return
 	}
-	l.endItem(badSlot{l}.applyOnError(err))
+	f := l.batches.flow
+	f.batches.mu.Lock()
+	f.loading++
+	f.batches.mu.Unlock()
+	f.loadMore(l)
 }
 
 // endItem ends a load's item. The load becomes spare before anyone is woken, so that the next
@@ -464,19 +445,27 @@ func (f *flow) presizeLoads() {
 // recycle makes a load spare. The load keeps its buffer, unless more loads are spare than will be
 // used.
 func (f *flow) recycle(l *load) {
-	all := f.batches
 	l.input.chargeActual()
-	l.gpu = nil
-	all.mu.Lock()
+	f.batches.mu.Lock()
+	kept := f.addSpare(l)
+	f.batches.mu.Unlock()
+	if !kept {
+		l.input.giveBack()
+	}
+}
+
+// addSpare adds a load to those that are spare, unless there are enough. The lock is held.
+func (f *flow) addSpare(l *load) bool {
 	f.room.notLarge(l)
-	if len(f.spareLoads) < f.usualLoads() || all.closed {
+	if len(f.room.waiting) > 0 {
+		f.room.some.Signal() // the one that waits may be the only one now
+	}
+	if len(f.spareLoads) < f.usualLoads() || f.batches.closed {
 		f.spareLoads = append(f.spareLoads, l)
-		all.mu.Unlock()
-		return
+		return true
 	}
 	f.hungReads.loads = without(f.hungReads.loads, l)
-	all.mu.Unlock()
-	l.input.giveBack()
+	return false
 }
 
 // trim frees what idle loads and drawers keep for the next sample.
@@ -489,32 +478,6 @@ func (f *flow) trim() {
 			d.trim()
 		}
 	}
-}
-
-// drawAgain makes the pixels of a sample whose first attempt has ended.
-func (l *load) drawAgain() error {
-	l.drawDone = make(chan struct{}, 1)
-	defer func() { l.drawDone = nil }()
-	all, f := l.batches, l.batches.flow
-	all.mu.Lock()
-	f.handOver(l)
-	all.mu.Unlock()
-	select {
-	case <-l.drawDone:
-		return l.sample.drawErr
-	case <-all.ctx.Done():
-	}
-	all.mu.Lock()
-	i := slices.Index(f.ready, l)
-	if i >= 0 {
-		f.remove(i)
-		f.room.notLarge(l)
-	}
-	all.mu.Unlock()
-	if i < 0 { // it is being drawn
-		<-l.drawDone
-	}
-	return ErrClosed
 }
 
 // replaceHanging starts a goroutine for each drawer whose own read is among those that hang.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -35,7 +34,7 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 		defer func() { l.loader = real }()
 		l.loader = wrap(l.loader)
 	}
-	if err := l.fetch(l.item.source().ID, catalog.StatusOK, false); err != nil {
+	if err := l.fetch(); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -47,7 +46,7 @@ func cut(l loader) loader { return cutLoader{l} }
 func drawTogether(e *Engine, d *drawer, hands ...*load) {
 	d.draw(hands)
 	for _, l := range hands {
-		l.wasDrawn()
+		l.ended(l.sample.drawErr)
 	}
 	e.batches.wait.Wait()
 }

@@ -78,7 +78,7 @@ func (w *gpuWorker) claim() (hands []*load) {
 		if b := all.schedule.nextForGPU(); b != nil {
 			for range min(w.portion(b), all.device.mostHands()) {
 				l := all.flow.claimSlot(b)
-				l.gpu = w
+				l.item.gpu = w
 				hands = append(hands, l)
 			}
 		}
@@ -117,12 +117,12 @@ func (w *gpuWorker) make(hands []*load) {
 	for _, l := range hands {
 		err := l.item.stillWanted()
 		if err == nil {
-			err = l.fetch(l.item.source().ID, catalog.StatusOK, false)
+			err = l.fetch()
 		}
 		if err == nil && w.takes(l) {
 			fetched = append(fetched, l)
 		} else {
-			w.leave(l, err)
+			w.leave(l, err, len(hands) > 1)
 		}
 	}
 	made, failed := w.makeOnDevice(fetched)
@@ -138,37 +138,55 @@ func (w *gpuWorker) make(hands []*load) {
 	}
 	for _, l := range fetched {
 		if l.sample.madeOnGPU {
-			l.conclude(nil)
-		} else {
-			w.leave(l, failed)
+			w.letGo(l)
+			l.ended(nil)
+			continue
 		}
+		err := failed
+		switch {
+		case err == nil:
+			err = l.plan()
+		case errors.Is(err, errNoRoom):
+			err, l.item.asks, l.item.again = errNoRoom, amount{onGPU: true}, true
+		}
+		w.leave(l, err, len(hands) > 1)
 	}
 }
 
-// leave has a load continue apart from its portion. If there was no memory for it beside the
-// others, it tries again.
-func (w *gpuWorker) leave(l *load, err error) {
-	short := fault.Of(err) == fault.Memory || errors.Is(err, errNoRoom)
-	if short {
+// letGo leaves any other attempt at a load's item to the drawers, unless nobody else may make it.
+func (w *gpuWorker) letGo(l *load) {
+	if w.batches.opts.NVJPEG == "" {
+		l.item.gpu = nil
+	}
+}
+
+// leave has a load continue apart from its portion: what was fetched goes to the drawers. If there
+// was no memory for it beside others, another attempt follows.
+func (w *gpuWorker) leave(l *load, err error, others bool) {
+	all := w.batches
+	w.letGo(l)
+	switch {
+	case err == nil:
+		all.mu.Lock()
+		all.flow.handOver(l)
+		all.mu.Unlock()
+		return
+	case err == errNoRoom:
+		w.freeStaging()
+	case fault.Of(err) == fault.Memory && (others || l.item.gpu == nil):
 		w.freeStaging()
 		l.input.giveBack()
+		all.wait.Go(l.tryAgain)
+		return
 	}
-	w.batches.wait.Go(func() {
-		if short {
-			err = l.fetchOrWait(l.item.source().ID, catalog.StatusOK, false)
-		}
-		if err == nil {
-			err = l.drawOne()
-		}
-		l.conclude(err)
-	})
+	l.ended(err)
 }
 
 // takes reports whether the sample that was fetched may be of a kind that the GPU decodes.
 func (w *gpuWorker) takes(l *load) bool {
 	head := &l.sample.head
 	switch {
-	case l.part != catalog.Images:
+	case l.item.part != catalog.Images:
 		return false
 	case w.batches.opts.NVJPEG != "":
 		return l.isForNVJPEG()

@@ -11,11 +11,10 @@ type input struct {
 
 	grow    func(n int) []byte // growFor for the batch of its load; made only once, as nothing is allocated for each sample
 	refused error              // why grow failed
-	asks    amount             // what it was refused, and needs before it reads again
 }
 
 // growFor makes the buffer n bytes long, if the ledger admits that. If it does not, the error is
-// errNoRoom; the load must then give up what it has, and wait for what it asks for.
+// errNoRoom, and the attempt ends; see room.
 func (in *input) growFor(b *batch, n int) ([]byte, error) {
 	will := in.buffer.Plan(n)
 	if more := will - in.charged; more > 0 {
@@ -23,7 +22,6 @@ func (in *input) growFor(b *batch, n int) ([]byte, error) {
 			return nil, err
 		}
 		if !in.memory.ledger.admitLoad(more, 0, false) {
-			in.asks.input = will
 			return nil, errNoRoom
 		}
 		in.charged = will

@@ -16,6 +16,22 @@ type item struct {
 	batch   *batch
 	n       int32
 	slot    int
+	attempt
+}
+
+// An attempt is one way to make an item. Another one may follow it: with the whole file, if a part
+// of it was not enough; with another sample, if this one is bad; on a processor, if the GPU does not
+// make it; or with more memory. Each begins when the one before has ended, and goes the same way,
+// from a load to a drawer.
+type attempt struct {
+	id    int64        // the sample: the slot's own, or one that replaces it
+	part  catalog.Part // the part of it
+	whole bool         // all of the file is read
+	again bool         // it was read before, and given up
+	asks  amount       // what it takes, if there was too little memory for it
+	gpu   *gpuWorker   // the worker that has it in a portion, for which JPEGs are read whole; nil: none
+
+	replaces *replacement // the search that the sample was found in; nil: it is the slot's own
 }
 
 func (b *batch) partOf(n int32) catalog.Part { return b.parts[int(n)/b.items] }
@@ -54,42 +70,14 @@ func (it item) shows(p catalog.Part) bool {
 	return p == of || of == catalog.Both || of == catalog.WithArrays
 }
 
-// isKnownGood reports whether a part of a sample that the batch does not show is known to be good.
-func (it item) isKnownGood(p catalog.Part, id int64) bool {
-	if it.shows(p) || !it.batches.bad.knownGood.has(p, id, it.source().Epoch) {
+// isKnownGood reports whether the item's part of its sample, which the batch does not show, is known
+// to be good.
+func (it item) isKnownGood() bool {
+	if it.shows(it.part) || !it.batches.bad.knownGood.has(it.part, it.id, it.source().Epoch) {
 		return false
 	}
-	of, row := it.batches.bad.where(p, id)
+	of, row := it.batches.bad.where(it.part, it.id)
 	return of.sameFile(row)
-}
-
-// joinParts notes the outcome of the item's part of a sample, which may be bad. If all parts must
-// be known, it returns nil until the last one was tried, and then the error of the first bad one.
-func (l *load) joinParts(err error) error {
-	it, j := l.item, &l.item.batch.outcomes
-	it.batches.mu.Lock()
-	defer it.batches.mu.Unlock()
-	switch at := l.sample.slotOnGPU; {
-	case j.left == nil || !it.isCurrent():
-		return err
-	case at != nil && at != it.batch.slot:
-		return nil // itemDone hands it out again
-	case at != nil:
-		it.batch.onGPU[it.slot], l.sample.slotOnGPU = true, nil
-	}
-	l.joined = true
-	if delete(j.bad, it.n); err != nil {
-		j.bad[it.n] = err
-	}
-	if j.left[it.slot]--; j.left[it.slot] > 0 {
-		return nil
-	}
-	for n := it.slot; n < len(it.batch.order); n += it.batch.items {
-		if err := j.bad[int32(n)]; err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // source returns the slot's sample, and the epoch in which it is read.
@@ -101,8 +89,8 @@ func (it item) isCurrent() bool { return it.batch.state < ready }
 // claim hands out the next item of a batch.
 func (l *load) claim(b *batch) {
 	n := b.todo[0]
-	l.item, l.readBefore, l.joined, l.late, l.input.asks = item{l.batches, b, n, int(n) % b.items}, false, false, false, amount{}
-	l.sample.replaces, l.part = "", b.partOf(n)
+	slot := int(n) % b.items
+	l.item = item{l.batches, b, n, slot, attempt{id: b.slots[slot].ID, part: b.partOf(n)}}
 	b.inFlight++
 	if b.todo = b.todo[1:]; len(b.todo) == 0 {
 		l.batches.takeWork.Broadcast() // the next batch may start now

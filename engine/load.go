@@ -7,7 +7,6 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/pinned"
@@ -23,18 +22,11 @@ type load struct {
 	loader       loader
 	entries      *sample.Entries // nil: none are used
 	input        input
-	gpu          *gpuWorker    // the worker that has it in a portion, for which JPEGs are read whole; nil: none
-	drawDone     chan struct{} // gets a value once its pixels are made; nil: nobody waits for that
 
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hungReads.began; 0: none
 
-	readBefore bool         // the sample was read before, and given up
-	part       catalog.Part // the part of the sample that it carries: the item's, except while another sample stands in
-	joined     bool         // the outcome of its item is noted; see joinParts
-	late       bool         // the cache had no room for the sample when it was read
-
-	// Guarded by batches.mu; item is changed by the holder of the load.
+	// Guarded by batches.mu, except for the item's attempt, which belongs to the holder of the load.
 	item    item  // where the sample belongs
 	stalled bool  // its read hangs, and another load stands in for it
 	room    int64 // bytes left for drawing its sample, if that is a large one
@@ -57,15 +49,18 @@ func newLoad(all *batches) *load {
 	l.input = input{
 		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
 		grow: func(n int) (p []byte) {
-			p, l.input.refused = l.input.growFor(l.item.batch, n)
+			if p, l.input.refused = l.input.growFor(l.item.batch, n); l.input.refused == errNoRoom {
+				l.item.asks.input = l.input.buffer.Plan(n)
+			}
 			return p
 		},
 	}
 	return l
 }
 
-func (l *load) beginFetch(id int64) {
-	l.fetching.Store(fetchingOf(l.part, id))
+// beginFetch notes that storage is asked.
+func (l *load) beginFetch() {
+	l.fetching.Store(fetchingOf(l.item.part, l.item.id))
 	l.fetchingSince.Store(int64(time.Since(l.batches.flow.hungReads.began)))
 }
 

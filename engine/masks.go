@@ -186,13 +186,13 @@ func (f *badSamples) sameFile(id int64) bool {
 }
 
 // fetchMask reads the mask, and finds out how it is shown.
-func (l besideImage) fetchMask(id int64, st catalog.Status) error {
-	all, p := l.batches, &l.sample
+func (l besideImage) fetchMask() error {
+	all, p, id := l.batches, &l.sample, l.item.id
 	c := all.catalog
 	if err := all.bad.indexedMask(id); err != nil {
 		return err
 	}
-	height, width, orientation, err := l.choose(id, st)
+	height, width, orientation, err := l.choose()
 	if err != nil {
 		return err
 	}
@@ -210,19 +210,21 @@ func (l besideImage) fetchMask(id int64, st catalog.Status) error {
 
 // choose decides how a sample is shown without its image, and returns the image's size and
 // orientation as stored. If the index does not know them, the image is read.
-func (l besideImage) choose(id int64, st catalog.Status) (height, width int, orientation uint8, err error) {
-	all, p, c := l.batches, &l.sample, l.batches.catalog
+func (l besideImage) choose() (height, width int, orientation uint8, err error) {
+	all, p, c, id := l.batches, &l.sample, l.batches.catalog, l.item.id
 	if h, w := c.SizeOf(id); h > 0 {
 		height, width = c.Dataset.Size(int(id), true)
 		p.transform = all.opts.Transform.Choose(l.item.source().Epoch, id, h, w)
 		return height, width, c.Dataset.Orientation(int(id)), nil
 	}
-	part := l.part
-	l.part = catalog.Images
-	err = l.fetch(id, st, true)
-	l.part = part
+	part := l.item.part
+	l.item.part = catalog.Images
+	l.beginFetch()
+	err = l.fetchImage(true)
+	l.endFetch()
+	l.item.part = part
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
-	*p = fetched{id: id, status: st, seen: p.seen, replaces: p.replaces, transform: p.transform, notRead: err != nil}
+	*p = fetched{seen: p.seen, transform: p.transform, notRead: err != nil}
 	if err == nil {
 		p.seen = unknownIdentity
 	}
@@ -268,11 +270,11 @@ func (d *drawer) drawMask(l *load) error {
 	}
 	pix, o := memory[:p.job.Memory], all.catalog.Options.Masks
 	if p.mask.Row < 0 {
-		err = o.Draw(p.id, pix)
+		err = o.Draw(l.item.id, pix)
 	} else {
 		err = d.decoders[0].Values(pix, p.data, p.head)
 	}
-	if err != nil || !l.item.shows(l.part) {
+	if err != nil || !l.item.shows(l.item.part) {
 		return err
 	}
 	mask := pixels.NewMask(pix, p.mask.Height, p.mask.Width, p.mask.Bytes, p.mask.Orientation)

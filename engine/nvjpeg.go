@@ -37,32 +37,3 @@ func (l *load) isForNVJPEG() bool {
 	bytes := int64(head.Height)*int64(head.Width)*int64(o.Decoding.Color.Channels()) + l.item.batch.spec.SampleBytes()
 	return ok && o.NVJPEG != "" && bytes <= mostNVJPEGBytes && decode.Ordinary(l.sample.data)
 }
-
-// drawOne makes the pixels of the sample that was fetched, on a processor or with nvJPEG.
-func (l *load) drawOne() error {
-	for l.gpu != nil && l.gpu.takes(l) { // otherwise it was planned when it was fetched
-		var err error
-		if l.batches.opts.NVJPEG != "" {
-			_, err = l.gpu.makeOnDevice([]*load{l})
-		}
-		switch {
-		case l.sample.madeOnGPU:
-			return err
-		case errors.Is(err, errNoRoom):
-			err = l.batches.flow.room.awaitReturn(l)
-		case err == nil:
-			if err = l.plan(); err == nil {
-				return l.drawAgain()
-			} else if err == errNoRoom {
-				err = l.batches.flow.room.await(l)
-			}
-		}
-		if err == nil {
-			err = l.fetchOrWait(l.sample.id, l.sample.status, true)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return l.drawAgain()
-}

@@ -1,103 +1,131 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"sync"
 	"time"
 )
 
-// room is where loads wait for memory. A load that is refused memory gives up what it has, and
-// waits until it is admitted with all that it asked for. Loads that ask for no more than the room
-// that is left for one are admitted in any order, and sooner or later, as others end. Of the larger
-// ones, only the load for the most important batch is admitted. While it waits, no less important
-// batch begins. Those that have begun are completed, and give back the memory that it waits for.
+// room is where items wait for memory. An attempt that is refused some ends, and gives up what it
+// has. The item waits until it is admitted with all that it takes; then another load carries it.
+// Items that take no more than the room that is left for one are admitted in any order, and sooner
+// or later, as others end. Of the larger ones, only that of the most important batch is admitted.
+// While it waits, no less important batch begins. Those that have begun are completed, and give
+// back the memory that it waits for.
 //
 // The lock of the batches guards it.
 type room struct {
 	*batches
 
-	waiting []*load
+	waiting []item
 	some    sync.Cond // there may be some memory
 }
 
-// An amount is what a sample takes, in bytes.
+// An amount is what an item takes, in bytes.
 type amount struct {
-	input   int64 // encoded
-	drawing int64 // while its pixels are made, beside its batch; 0: not known yet
+	input   int64  // encoded
+	drawing int64  // while its pixels are made, beside its batch; 0: not known yet
+	onGPU   bool   // the GPU had too little memory for it
+	refused uint64 // ledger.returns when it began to wait
 }
 
-// await waits until a load has the memory it asked for. It returns an error if the sample is no
-// longer wanted, or can never have so much.
-func (r *room) await(l *load) error {
+// add ends an attempt that was refused memory, and has its item wait. It returns an error, and does
+// nothing, if there can never be so much.
+func (r *room) add(l *load) error {
+	if err := r.memory.fits(l.item.batch, l.item.asks.input+l.item.asks.drawing); err != nil {
+		return err
+	}
 	l.input.giveBack()
-	b, ledger := l.item.batch, r.memory.ledger
-	impossible := r.memory.fits(b, l.input.asks.input+l.input.asks.drawing)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.notLarge(l)
-	if !slices.Contains(r.waiting, l) {
-		r.begin(l)
+	it := l.item
+	it.asks.refused = r.memory.ledger.returns()
+	r.flow.addSpare(l)
+	if it.wanted() != nil {
+		return nil
 	}
-	defer r.end(l)
-	for {
-		if err := cmp.Or(impossible, l.item.wanted()); err != nil {
-			return err
-		}
-		before := ledger.returns()
-		if r.schedule.firstWaiting() == l || l.input.asks.input <= ledger.load && l.input.asks.drawing <= ledger.drawing {
-			if r.admit(l, false) {
-				return nil
-			}
-			r.mu.Unlock()
-			some := r.memory.reclaim(b, l.input.asks.input+l.input.asks.drawing, before)
-			r.mu.Lock()
-			if some || ledger.returns() != before || l.item.wanted() != nil { // memory may have come back, or the sample may have ended, in the meantime
-				continue
-			}
-			only := r.flow.isIdle()
-			if only {
-				r.flow.trim() // so that there is room for what is admitted without asking the ledger
-			}
-			if r.admit(l, only) {
-				return nil
-			}
-		}
-		r.some.Wait()
+	if it.batch.short.IsZero() {
+		it.batch.short = time.Now()
 	}
-}
-
-// awaitReturn is for a load that has too little memory on the GPU. The load gives up what it has,
-// and waits until some comes back. It returns an error if the sample is no longer wanted.
-func (r *room) awaitReturn(l *load) error {
-	l.input.giveBack()
-	l.readBefore = true
-	before := r.memory.ledger.returns()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.notLarge(l)
-	r.begin(l)
-	defer r.end(l)
-	for l.item.wanted() == nil && r.memory.ledger.returns() == before {
-		r.some.Wait()
-	}
-	return l.item.wanted()
-}
-
-func (r *room) begin(l *load) {
-	if b := l.item.batch; b.short.IsZero() {
-		b.short = time.Now()
-	}
-	r.waiting = append(r.waiting, l)
+	r.waiting = append(r.waiting, it)
 	r.memory.ledger.await()
+	r.some.Signal()
+	return nil
 }
 
-func (r *room) end(l *load) {
-	if r.waiting = without(r.waiting, l); len(r.waiting) > 0 {
-		r.some.Broadcast()
-	} else {
+// drop forgets the items of a batch that has ended.
+func (r *room) drop(b *batch) {
+	n := len(r.waiting)
+	r.waiting = slices.DeleteFunc(r.waiting, func(it item) bool { return it.batch == b })
+	if len(r.waiting) == n {
+		return
+	}
+	if r.some.Signal(); len(r.waiting) == 0 {
 		r.flow.resume()
 	}
+}
+
+// run admits items until the engine closes.
+func (r *room) run() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.closed {
+		if !r.admitNext() {
+			r.some.Wait()
+		}
+	}
+}
+
+// admitNext admits an item, or frees some memory for the first one. It returns false if neither was
+// possible.
+func (r *room) admitNext() bool {
+	ledger := r.memory.ledger
+	before, first := ledger.returns(), r.schedule.firstWaiting()
+	if first < 0 {
+		return false
+	}
+	if r.admit(first, false) {
+		return true
+	}
+	for i, it := range r.waiting {
+		if it.asks.input <= ledger.load && it.asks.drawing <= ledger.drawing && r.admit(i, false) {
+			return true
+		}
+	}
+	it := r.waiting[first]
+	n := it.asks.input + it.asks.drawing
+	if n == 0 {
+		return false
+	}
+	r.mu.Unlock()
+	some := r.memory.reclaim(it.batch, n, before)
+	r.mu.Lock()
+	if some || ledger.returns() != before { // memory may have come back in the meantime
+		return true
+	}
+	if first = r.schedule.firstWaiting(); first < 0 || !r.flow.isIdle() {
+		return false
+	}
+	r.flow.trim() // so that there is room for what is admitted without asking the ledger
+	return r.admit(first, true)
+}
+
+// admit gives a waiting item what it takes, if there is enough, and has a load carry it.
+func (r *room) admit(i int, only bool) bool {
+	it := r.waiting[i]
+	if it.asks.onGPU && it.asks.refused == r.memory.ledger.returns() || !r.memory.ledger.admitLoad(it.asks.input, it.asks.drawing, only) {
+		return false
+	}
+	r.waiting = slices.Delete(r.waiting, i, i+1)
+	r.notShort(it.batch)
+	l := r.flow.takeSpare()
+	l.input.giveBack()
+	l.item, l.input.charged = it, it.asks.input
+	r.isLarge(l, it.asks.drawing)
+	if r.wait.Go(l.tryAgain); len(r.waiting) == 0 {
+		r.flow.resume()
+	}
+	return true
 }
 
 // notShort notes that a batch has got some memory, or continues without it.
@@ -111,21 +139,9 @@ func (r *room) notShort(b *batch) {
 	}
 }
 
-// hasWaiting reports whether a load for a batch waits for memory.
+// hasWaiting reports whether an item of a batch waits for memory.
 func (r *room) hasWaiting(b *batch) bool {
-	return slices.ContainsFunc(r.waiting, func(l *load) bool { return l.item.batch == b })
-}
-
-// admit gives a load what it asks for, if there is enough.
-func (r *room) admit(l *load, only bool) bool {
-	if !r.memory.ledger.admitLoad(l.input.asks.input, l.input.asks.drawing, only) {
-		return false
-	}
-	l.input.charged = l.input.asks.input
-	r.isLarge(l, l.input.asks.drawing)
-	r.waiting = without(r.waiting, l)
-	r.notShort(l.item.batch)
-	return true
+	return slices.ContainsFunc(r.waiting, func(it item) bool { return it.batch == b })
 }
 
 // makeReady leaves room for drawing the sample that a load has read. The error is errNoRoom if
@@ -138,7 +154,7 @@ func (r *room) makeReady(l *load) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !ledger.admitLoad(0, n, false) {
-		l.input.asks = amount{l.input.charged, n}
+		l.item.asks = amount{input: l.input.charged, drawing: n}
 		return errNoRoom
 	}
 	r.isLarge(l, n)

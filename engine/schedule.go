@@ -147,20 +147,29 @@ func (s *schedule) hasSlots(b *batch) bool {
 	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hungReads.hangs(b) && (b.finished > 0 || s.flow.hungReads.mayHang(b))
 }
 
-// firstWaiting is the load that gets memory first; nil: none is waiting.
-func (s *schedule) firstWaiting() (first *load) {
-	for _, l := range s.flow.room.waiting {
-		if first == nil || s.goesBefore(l.item.batch, first.item.batch) {
-			first = l
+// firstWaiting is the number of the item that gets memory first; -1: none is waiting.
+func (s *schedule) firstWaiting() int {
+	first, waiting := -1, s.flow.room.waiting
+	for i, it := range waiting {
+		if first < 0 || s.goesBefore(it.batch, waiting[first].batch) {
+			first = i
 		}
 	}
 	return first
 }
 
-// waitsBefore reports whether a load for a batch as important as b, or more so, waits for memory.
+// firstShort is the batch of that item; nil: none is waiting.
+func (s *schedule) firstShort() *batch {
+	if i := s.firstWaiting(); i >= 0 {
+		return s.flow.room.waiting[i].batch
+	}
+	return nil
+}
+
+// waitsBefore reports whether an item of a batch as important as b, or more so, waits for memory.
 func (s *schedule) waitsBefore(b *batch) bool {
-	first := s.firstWaiting()
-	return first != nil && !s.goesBefore(b, first.item.batch)
+	first := s.firstShort()
+	return first != nil && !s.goesBefore(b, first)
 }
 
 // mostImportant picks the most important batch for which ok is true. A nil ok is true for all.
@@ -192,8 +201,8 @@ func (s *schedule) refusedSince(b *batch) time.Time {
 	if b.state > layingOut || !b.short.IsZero() {
 		return b.short
 	}
-	if l := s.firstWaiting(); l != nil && s.goesBefore(l.item.batch, b) {
-		return l.item.batch.short
+	if first := s.firstShort(); first != nil && s.goesBefore(first, b) {
+		return first.short
 	}
 	if first := s.mostImportant(s.in[wanted], sameMemory(b.task())); first != nil {
 		return first.short

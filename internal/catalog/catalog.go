@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -377,26 +376,26 @@ func (c *Catalog) slotSize(slots []shard.Slot) (height, width int) {
 		height, width = max(height, h), max(width, w)
 	}
 	if height == 0 && len(slots) > 0 && o.OnError == Replace && c.sized {
-		for id := range c.Replacements(slots[0]) {
-			if height, width = c.SizeOf(id); height > 0 {
+		for n := int64(1); height == 0; n++ {
+			id, ok := c.Replacement(slots[0], n)
+			if !ok {
 				break
 			}
+			height, width = c.SizeOf(id)
 		}
 	}
 	return roundUp(max(height, 1), o.PadMultiple), roundUp(max(width, 1), o.PadMultiple)
 }
 
-// Replacements yields the candidates to replace a slot's sample, in order of preference: samples
-// after it in the shard's range, then those from the beginning of the range.
-func (c *Catalog) Replacements(s shard.Slot) iter.Seq[int64] {
-	return func(yield func(id int64) bool) {
-		lo, hi := c.Plan.RangeAt(s.Position)
-		for n := int64(1); n < hi-lo; n++ {
-			if !yield(c.Plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo))) {
-				return
-			}
-		}
+// Replacement is the nth candidate to replace a slot's sample, counted from 1, in order of
+// preference: samples after it in the shard's range, then those from the beginning of the range.
+// ok is false if there are fewer.
+func (c *Catalog) Replacement(s shard.Slot, n int64) (id int64, ok bool) {
+	lo, hi := c.Plan.RangeAt(s.Position)
+	if n >= hi-lo {
+		return 0, false
 	}
+	return c.Plan.ID(s.Epoch, lo+(s.Position-lo+n)%(hi-lo)), true
 }
 
 // SizeOf is the size of a sample by the index, or 0x0 if it is unknown or exceeds MaxPixels.
