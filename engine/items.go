@@ -65,14 +65,14 @@ func (b *batch) inParts(order []int32) (all []int32) {
 }
 
 // shows reports whether the batch shows a part of its samples.
-func (it item) shows(p catalog.Part) bool {
+func (it *item) shows(p catalog.Part) bool {
 	of := it.batch.key.Part
 	return p == of || of == catalog.Both || of == catalog.WithArrays
 }
 
 // isKnownGood reports whether the item's part of its sample, which the batch does not show, is known
 // to be good.
-func (it item) isKnownGood() bool {
+func (it *item) isKnownGood() bool {
 	if it.shows(it.part) || !it.batches.bad.knownGood.has(it.part, it.id, it.source().Epoch) {
 		return false
 	}
@@ -81,10 +81,10 @@ func (it item) isKnownGood() bool {
 }
 
 // source returns the slot's sample, and the epoch in which it is read.
-func (it item) source() shard.Slot { return it.batch.slots[it.slot] }
+func (it *item) source() shard.Slot { return it.batch.slots[it.slot] }
 
 // isCurrent reports whether the result of an item is still wanted.
-func (it item) isCurrent() bool { return it.batch.state < ready }
+func (it *item) isCurrent() bool { return it.batch.state < ready }
 
 // claim hands out the next item of a batch.
 func (l *load) claim(b *batch) {
@@ -98,7 +98,7 @@ func (l *load) claim(b *batch) {
 }
 
 // wanted returns nil while the sample may be wanted. The lock is held.
-func (it item) wanted() error {
+func (it *item) wanted() error {
 	switch {
 	case it.batches.closed:
 		return ErrClosed
@@ -109,7 +109,7 @@ func (it item) wanted() error {
 }
 
 // stillWanted is wanted for callers that do not hold the lock.
-func (it item) stillWanted() error {
+func (it *item) stillWanted() error {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
 	return it.wanted()
@@ -117,7 +117,7 @@ func (it item) stillWanted() error {
 
 // beginWriting requests permission to write into the slot. On success the batch's memory stays
 // until endWriting.
-func (it item) beginWriting() error {
+func (it *item) beginWriting() error {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
 	err := it.wanted()
@@ -127,7 +127,7 @@ func (it item) beginWriting() error {
 	return err
 }
 
-func (it item) endWriting() {
+func (it *item) endWriting() {
 	it.batches.mu.Lock()
 	defer it.batches.mu.Unlock()
 	if it.batch.writers--; it.batch.state == failed { // the batch was dropped in the meantime
