@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -60,8 +59,5 @@ func (c *console) makeEntries(ctx context.Context, a *annotation.Dataset, rule d
 		Decoding: o.Decoding, Workers: workers, Memory: c.memoryLimit(0),
 		Progress: func(string) func(done, total int64) { return bar.reporter("finding entry points", "images") },
 	})
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%w; the entry points found so far are kept", errInterrupted)
-	}
 	return &report, advise(err, indexElsewhere, advice{annotation.ErrUnstored, "the index is kept, with the entry points found so far; run this again, with room, for the rest"})
 }

@@ -46,8 +46,6 @@ func genCommand(c *console) *cli.Command {
 			err := gen.Write(ctx, o)
 			bar.close()
 			switch {
-			case errors.Is(err, context.Canceled):
-				return fmt.Errorf("%w; nothing was left behind", errInterrupted)
 			case errors.Is(err, gen.ErrNotEmpty):
 				return hint(err, "choose a new directory: --out DIR")
 			case err == nil && interactive(c.out):

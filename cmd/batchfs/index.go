@@ -192,9 +192,6 @@ const (
 
 // datasetError adds a hint to an error from opening a dataset.
 func datasetError(path string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w while indexing %s", errInterrupted, path)
-	}
 	const try = "a dataset is " + aDataset
 	empty := try
 	if found, err := fusefs.Explain(context.Background(), path); err == nil || errors.Is(err, fusefs.ErrNotBatch) {

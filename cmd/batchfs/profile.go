@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -115,9 +114,6 @@ func (c *console) runProfile(ctx context.Context, path string, ds *dataset.Datas
 
 // profileError adds a hint to the error of a profile that ended early.
 func profileError(path string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w; nothing was left behind", errInterrupted)
-	}
 	return advise(err,
 		advice{convert.ErrInside, "choose a directory beside it: --work DIR"},
 		advice{convert.ErrSpace, "fewer images, or another place: --images 64 --work DIR"},

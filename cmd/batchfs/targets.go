@@ -126,9 +126,6 @@ func deniedPlace(path string, files []string) string {
 
 // annotationError says what to do about an error of looking for annotations.
 func annotationError(command, path string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%w while reading the annotations of %s", errInterrupted, publicName(path))
-	}
 	if several, ok := errors.AsType[*annotation.ImagesError](err); ok {
 		return hint(err, "batchfs %s %s ...", command, shellWord(filepath.Join(path, several.Images[0])))
 	}

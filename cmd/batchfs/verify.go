@@ -42,32 +42,14 @@ func verifyCommand(c *console) *cli.Command {
 			if merge {
 				v.Verdict, err = a.JoinVerdicts()
 			} else {
-				v.Verdict, err = c.verify(ctx, a, part, w)
+				bar := c.progress()
+				w.Progress = func(kind string) func(done, total int64) { return bar.reporter("verifying", kind+"s") }
+				v.Verdict, err = a.Verify(ctx, part, w)
+				bar.close()
 			}
 			return v, advise(err, noArray, indexElsewhere)
 		})
 	})
-}
-
-// verify verifies with progress on a terminal.
-func (c *console) verify(ctx context.Context, a *annotation.Dataset, part dataset.Share, w annotation.Work) (annotation.Verdict, error) {
-	bar := c.progress()
-	defer bar.close()
-	latest := func() string { return count(0, "image") }
-	w.Progress = func(kind string) func(done, total int64) {
-		var done, total int64
-		latest = func() string { return fmt.Sprintf("%d of %s", done, count(total, kind)) }
-		report := bar.reporter("verifying", kind+"s")
-		return func(d, n int64) {
-			done, total = d, n
-			report(d, n)
-		}
-	}
-	v, err := a.Verify(ctx, part, w)
-	if err != nil && ctx.Err() != nil {
-		err = fmt.Errorf("%w after %s", errInterrupted, latest())
-	}
-	return v, err
 }
 
 // verifyResult is the output of verify.
