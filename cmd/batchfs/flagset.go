@@ -220,7 +220,7 @@ func find(flags []cli.Flag, name string) cli.DocGenerationFlag {
 }
 
 // arrange separates the flags of a command line, as --name or --name=value, from its arguments.
-// Package flag wants the flags first, and single letters apart; and it does not know -o.
+// Package flag wants the flags first, and it does not know -o.
 func arrange(flags []cli.Flag, words []string) (options, args []string, err error) {
 	for len(words) > 0 {
 		word := words[0]
@@ -234,13 +234,6 @@ func arrange(flags []cli.Flag, words []string) (options, args []string, err erro
 		}
 		name, value, given := strings.Cut(strings.TrimPrefix(word[1:], "-"), "=")
 		f := find(flags, name)
-		if letter, rest := word[1:2], word[2:]; f == nil && rest != "" && find(flags, letter) != nil {
-			if name, f = letter, find(flags, letter); f.TakesValue() { // -oshuffle
-				value, given = rest, true
-			} else { // -hv
-				value, given, words = "", false, append([]string{"-" + rest}, words...)
-			}
-		}
 		switch {
 		case f == nil:
 			return options, args, unknownFlag(flags, word, name)
@@ -250,7 +243,7 @@ func arrange(flags []cli.Flag, words []string) (options, args []string, err erro
 			value, given, words = words[0], true, words[1:]
 		}
 		if option := "--" + f.Names()[0]; option == "--"+optionFlag {
-			some, err := fstabFlags(flags, value, slices.Contains(options, "--"+sloppyFlag))
+			some, err := fstabFlags(flags, value)
 			if err != nil {
 				return options, args, err
 			}

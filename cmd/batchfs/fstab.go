@@ -9,11 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-const (
-	optionFlag = "options" // -o, a mount's flags in fstab syntax: -o key=value,key,...
-	fakeFlag   = "fake"
-	sloppyFlag = "sloppy"
-)
+const optionFlag = "options" // -o, a mount's flags in fstab syntax: -o key=value,key,...
 
 // ignoredOptions are generic options that mount(8) and fstab pass to every file system.
 // They have no meaning for a tree that is read-only and holds no programs or devices.
@@ -32,41 +28,26 @@ func (expanded) Set(string) error { return nil }
 func (expanded) String() string   { return "" }
 
 // fstabFlags returns the flags in a value of -o, in which each option sets the flag of its name.
-// Underscores count as dashes, since fstab's own options have them (allow_other). Unknown options
-// are dropped if sloppy is true, as mount -s requires.
-func fstabFlags(flags []cli.Flag, list string, sloppy bool) (words []string, err error) {
-	last := "" // the previous option, if it has a value
+// Underscores count as dashes, since fstab's own options have them (allow_other).
+func fstabFlags(flags []cli.Flag, list string) (words []string, err error) {
+	known := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return settingOf(f) == nil || group(f) == internal })
 	for _, option := range splitOptions(list) {
 		key, _, hasValue := strings.Cut(option, "=")
-		if option == "" || slices.Contains(ignoredOptions, key) || strings.HasPrefix(strings.ToLower(key), "x-") { // x-systemd.automount
+		// Such as x-systemd.automount.
+		if option == "" || slices.Contains(ignoredOptions, key) || strings.HasPrefix(strings.ToLower(key), "x-") {
 			continue
 		}
-		f := find(flags, strings.ReplaceAll(key, "_", "-"))
-		switch s := settingOf(f); {
-		case s == nil || group(f) == internal:
-			if sloppy {
-				continue
-			}
-			return nil, unknownOption(flags, key, hasValue, last)
-		case !hasValue && !s.isSwitch:
+		name := strings.ReplaceAll(key, "_", "-")
+		f := find(known, name)
+		switch {
+		case f == nil:
+			return nil, didYouMean(usage("unknown option -o %s", key), "-o ", nearest(name, flagNames(known)))
+		case !hasValue && f.TakesValue():
 			return nil, usage("-o %s needs a value, as in -o %s=...", key, key)
 		}
 		words = append(words, "--"+f.Names()[0]+option[len(key):])
-		if last = ""; hasValue {
-			last = strings.ReplaceAll(option, ",", `\,`)
-		}
 	}
 	return words, nil
-}
-
-// unknownOption refuses an option. The option may be the rest of the previous one's value.
-func unknownOption(flags []cli.Flag, key string, hasValue bool, last string) error {
-	known := slices.DeleteFunc(slices.Clone(flags), func(f cli.Flag) bool { return settingOf(f) == nil })
-	wrong, near := usage("unknown option -o %s", key), nearest(strings.ReplaceAll(key, "_", "-"), flagNames(known))
-	if near == "" && !hasValue && last != "" {
-		return hint(wrong, `a comma within a value is written with a backslash, as in -o '%s\,%s'`, last, key)
-	}
-	return didYouMean(wrong, "-o ", near)
 }
 
 // An option ends at a comma, except after a backslash or inside double quotes: list=nhwc\,json
@@ -98,7 +79,8 @@ func asMountHelper(args []string) bool {
 	return len(args) >= 3 && filepath.IsAbs(args[1]) && filepath.IsAbs(args[2])
 }
 
-// mountWords turns the arguments of a call by mount(8) into a command line.
+// mountWords turns the arguments of a call by mount(8) into a command line; nil: there is nothing
+// to do. Only -f and -o have a meaning here.
 func mountWords(args []string) ([]string, error) {
 	var flags []cli.Flag
 	for letter := range strings.SplitSeq("fsnvrw", "") {
@@ -114,15 +96,13 @@ func mountWords(args []string) ([]string, error) {
 	if len(arguments) != 2 {
 		return nil, usage("mount.batchfs takes a dataset and a mountpoint, but got %s", count(len(arguments), "argument"))
 	}
+	if slices.Contains(options, "--f") {
+		return nil, nil
+	}
 	words := []string{"mount", "--daemon"}
-	for _, option := range options { // other options have no meaning here
-		switch name, value, _ := strings.Cut(option, "="); name {
-		case "--f":
-			words = append(words, "--"+fakeFlag)
-		case "--s": // these come before the options
-			words = slices.Insert(words, 2, "--"+sloppyFlag)
-		case "--o":
-			words = append(words, "-o", value)
+	for _, option := range options {
+		if list, ok := strings.CutPrefix(option, "--o="); ok {
+			words = append(words, "-o", list)
 		}
 	}
 	return append(append(words, "--"), arguments...), nil

@@ -44,7 +44,7 @@ func (c *console) run(ctx context.Context, args []string) error {
 	words := args[1:]
 	if asMountHelper(args) {
 		var err error
-		if words, err = mountWords(words); err != nil {
+		if words, err = mountWords(words); err != nil || words == nil {
 			return withHelp(err, "batchfs mount")
 		}
 	}

@@ -34,8 +34,6 @@ func mountCommand(c *console) *cli.Command {
 		r := newMountRequest(c, f)
 		return func(ctx context.Context, args []string) error {
 			switch {
-			case r.fake:
-				return nil
 			case r.daemon:
 				return c.spawn(ctx, r.owner, f.spelled(), args)
 			case r.owner != nil:
@@ -71,7 +69,6 @@ type mountRequest struct {
 	ownerFD             int      // -1: it has no owner
 	owner               *os.File // when it ends, the mount is asked to end; nil: it has no owner
 	temporary           bool     // remove the mountpoint with the mount
-	fake                bool     // set by mount(8): do nothing
 }
 
 // newMountRequest defines the flags of a mount.
@@ -90,8 +87,6 @@ func newMountRequest(c *console, f *flagSet) *mountRequest {
 	f.toggle(&r.child, childFlag, false, "")
 	f.add(ownerFlag, "-1", "`FD`", number(&r.ownerFD, -1, math.MaxInt32))
 	f.toggle(&r.temporary, temporaryFlag, false, "")
-	f.toggle(&r.fake, fakeFlag, false, "")
-	f.toggle(new(bool), sloppyFlag, false, "") // fstabFlags handles it
 	f.check(func() error { return r.complete(f) })
 	return r
 }
