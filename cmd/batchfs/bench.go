@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/urfave/cli/v2"
+	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
@@ -58,10 +59,11 @@ func (c *console) benchError(ctx context.Context, path string, err error) error 
 		_, _ = c.err.Write(ended.Stderr)
 		return endOf(fmt.Errorf("the daemon ended before its mount was live: %w", ended))
 	case isBad:
-		return hint(fmt.Errorf("cannot read %s: %s", displayName(bad.Path), oneLine(bad.Err.Error())),
-			"to list all such files: batchfs verify %s", shellWord(path))
+		err = fmt.Errorf("cannot read %s: %w", displayName(bad.Path), bad.Err)
+	case !errors.Is(err, unix.EIO): // which a batch with a file that the ceiling did not decode is
+		return err
 	}
-	return err
+	return hint(err, "to list all files that cannot be read: batchfs verify %s", shellWord(path))
 }
 
 // benchReport is the JSON output of bench.

@@ -3,17 +3,12 @@ package profile
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -138,26 +133,17 @@ func (c *Comparison) load(ctx context.Context) error {
 func (c *Comparison) decode(ctx context.Context) (float64, error) {
 	const least = 500 * time.Millisecond
 	images, start := 0, time.Now()
-	var mu sync.Mutex
-	bad, reason := len(c.encoded), error(nil) // the first that cannot be decoded
 	for images == 0 || time.Since(start) < least {
 		err := parallel.Each(ctx, c.Engine.CPUs, len(c.encoded), nil, func(_ context.Context, items iter.Seq[int]) error {
 			r := sample.NewReader(c.Dataset, c.Engine.Decoding, c.memory)
 			defer r.Close()
 			for i := range items {
 				if err := r.Decode(c.encoded[i].image); err != nil && c.Engine.OnError == engine.Fail {
-					mu.Lock()
-					if i < bad {
-						bad, reason = i, err
-					}
-					mu.Unlock()
+					return &dataset.FileError{Path: c.Dataset.Path(c.encoded[i].id), Err: err}
 				}
 			}
 			return nil
 		})
-		if err == nil && reason != nil {
-			err = &dataset.FileError{Path: c.Dataset.Path(c.encoded[bad].id), Err: reason}
-		}
 		if err != nil {
 			return 0, err
 		}
@@ -270,29 +256,9 @@ func (c *Comparison) mounted(ctx context.Context, work func(m *daemon.Mount) err
 	if err != nil {
 		return err
 	}
-	err = because(work(m))
+	err = work(m)
 	if busy := m.Unmount(ctx); busy != nil {
 		err = errors.Join(err, busy, m.Detach())
-	}
-	return err
-}
-
-// because takes the reason why a batch could not be opened from its .json, which names the first
-// bad file; the kernel reports only EIO.
-func because(err error) error {
-	failed, ok := errors.AsType[*fs.PathError](err)
-	if !ok || failed.Err != unix.EIO {
-		return err
-	}
-	text, _ := os.ReadFile(strings.TrimSuffix(failed.Path, filepath.Ext(failed.Path)) + ".json")
-	var batch struct {
-		Samples []struct{ Path, Status, Reason string }
-	}
-	_ = json.Unmarshal(text, &batch) // without it, there is only EIO
-	for _, s := range batch.Samples {
-		if s.Status == "corrupt" {
-			return &dataset.FileError{Path: s.Path, Err: errors.New(s.Reason)}
-		}
 	}
 	return err
 }
