@@ -6,7 +6,6 @@ import (
 	"embed"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -165,56 +164,25 @@ func hideRare(cmd *cli.Command) {
 	}
 }
 
-// completions are the scripts of bash and zsh, and what fish needs in addition to package cli's
-// script.
+// completions are the scripts of bash and zsh; package cli has that of fish.
 //
 //go:embed completion
 var completions embed.FS
 
-// completionCommand prints a script that makes a shell complete commands, flags and values.
+// completionCommand prints a script that makes a shell complete commands and flags.
 func completionCommand(c *console) *cli.Command {
-	cmd := command("completion SHELL", func(*flagSet) runner {
+	return command("completion SHELL", func(*flagSet) runner {
 		return func(_ context.Context, args []string) error {
 			text, err := completions.ReadFile("completion/" + args[0])
-			if err != nil {
-				return usage("SHELL must be bash, zsh or fish, but is %q", args[0])
-			}
 			script := string(text)
 			if args[0] == "fish" {
-				flags, err := newApp(c, true).ToFishCompletion()
-				if err != nil {
-					return err
-				}
-				script = strings.NewReplacer("`", "", " -r -d", " -r -a '(__batchfs_values)' -d").Replace(flags) + script
+				script, err = newApp(c, true).ToFishCompletion()
+				script = strings.ReplaceAll(script, "`", "")
+			} else if err != nil {
+				return usage("SHELL must be bash, zsh or fish, but is %q", args[0])
 			}
-			_, err = io.WriteString(c.out, script)
-			return err
+			_, failed := io.WriteString(c.out, script)
+			return cmp.Or(err, failed)
 		}
 	})
-	cmd.BashComplete = func(*cli.Context) { c.printf("bash\nzsh\nfish\n") }
-	return cmd
-}
-
-// complete prints what may follow a command line, for the scripts: the values of its last word, if
-// that is a flag that takes one, or else what package cli finds.
-func complete(ctx *cli.Context, cmd *cli.Command) {
-	words := slices.DeleteFunc(slices.Clone(os.Args), func(word string) bool { return word == "=" }) // bash takes --flag=value apart
-	name, _, joined := strings.Cut(words[len(words)-2], "=")
-	flag, _ := find(cmd.Flags, strings.TrimLeft(name, "-")).(*cli.GenericFlag)
-	if flag == nil || !strings.HasPrefix(name, "-") {
-		cli.DefaultCompleteWithFlags(&cli.Command{Flags: cmd.VisibleFlags()})(ctx)
-		return
-	}
-	if flag.TakesFile {
-		return
-	}
-	fmt.Fprintln(ctx.App.Writer, " ") // no files
-	if s := settingOf(flag); s != nil {
-		for _, word := range s.words() {
-			if joined {
-				word = name + "=" + word
-			}
-			fmt.Fprintln(ctx.App.Writer, word)
-		}
-	}
 }

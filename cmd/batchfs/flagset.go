@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/urfave/cli/v2"
 )
@@ -81,19 +80,6 @@ func (s *setting) store(text string) {
 		panic(badValue(s.name, rule, text)) // a mistake in this program
 	}
 	s.text = text
-}
-
-// words returns the words in the flag's help that it accepts.
-func (s *setting) words() (words []string) {
-	if s.parse("\x00") == "" {
-		return nil // it accepts everything
-	}
-	for word := range strings.FieldsFuncSeq(s.usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()`", r) }) {
-		if s.parse(word) == "" && !unicode.IsDigit(rune(word[0])) && !slices.Contains(words, word) {
-			words = append(words, word)
-		}
-	}
-	return words
 }
 
 // switchFlag is a flag that needs no value.

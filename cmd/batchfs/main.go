@@ -16,7 +16,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -54,27 +53,12 @@ func (c *console) run(ctx context.Context, args []string) error {
 	app := newApp(c, slices.ContainsFunc(words, func(word string) bool { return strings.TrimLeft(word, "-") == helpAllFlag }))
 	cmd, words, err := choose(app, words)
 	if c.command = cmd.Name; err == nil {
-		out := &checkedWriter{to: c.out}
-		app.Writer = out
-		err = cmp.Or(app.RunContext(ctx, words), out.err)
+		err = app.RunContext(ctx, words)
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) { // a command that has more to say about it has said so
 		return errInterrupted
 	}
 	return withHelp(withFlag(err, cmd.Flags), cmd.HelpName)
-}
-
-// A checkedWriter remembers its first error: package cli ignores those of what it prints, such as
-// help.
-type checkedWriter struct {
-	to  io.Writer
-	err error
-}
-
-func (w *checkedWriter) Write(p []byte) (int, error) {
-	n, err := w.to.Write(p)
-	w.err = cmp.Or(w.err, err)
-	return n, err
 }
 
 // choose finds the command of a command line, and puts the words into the order that package cli
@@ -129,9 +113,7 @@ func newApp(c *console, all bool) *cli.App {
 	}
 	app.Usage, app.Description = helpText(app.Name)
 	for _, cmd := range app.Commands {
-		if cmd.BashComplete == nil {
-			cmd.BashComplete = func(ctx *cli.Context) { complete(ctx, cmd) }
-		}
+		cmd.BashComplete = func(ctx *cli.Context) { cli.DefaultCompleteWithFlags(&cli.Command{Flags: cmd.VisibleFlags()})(ctx) }
 		if !all {
 			hideRare(cmd)
 		}

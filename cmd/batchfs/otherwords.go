@@ -31,8 +31,8 @@ func normalized(words string) string {
 // instead adds what was probably meant to the error about a value.
 func (s *setting) instead(err error, text string) error {
 	meant := otherWords[normalized(s.name+" "+text)]
-	for _, word := range s.words() {
-		if normalized(word) == normalized(text) {
+	for word := range strings.FieldsFuncSeq(s.usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()`", r) }) {
+		if normalized(word) == normalized(text) && s.parse(word) == "" {
 			meant = "--" + s.name + " " + word
 		}
 	}
