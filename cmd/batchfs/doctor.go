@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -66,14 +65,7 @@ func (c *console) examine(ctx context.Context) doctorReport {
 	c.machine.addMemory(&r)
 	r.add("decoders", decode.Version(), unless(strings.Contains(decode.Version(), "libjpeg"), decode.Version()),
 		"Go's decoders are several times slower: build with the image libraries: make deps build")
-	r.add("CPUs", fmt.Sprintf("%d available", c.machine.cpus), "", "")
-	r.add("memory", c.machine.memoryShare(), "", "")
 	c.machine.addGPU(&r)
-	indexes := unless(c.env.cacheDir != "", "not kept: neither XDG_CACHE_HOME nor HOME is set")
-	if indexes == "" {
-		indexes = problem(os.MkdirAll(c.env.cacheDir, 0o755))
-	}
-	r.add("indexes", "kept in "+c.env.cacheDir, indexes, "every mount scans its dataset again; to keep indexes: export XDG_CACHE_HOME=DIRECTORY")
 	return r
 }
 
@@ -209,19 +201,6 @@ func (m host) addMemory(r *doctorReport) {
 	r.add("memory locking", "at least "+formatBytes(enoughLocked), problem(locking),
 		"batch memory may be swapped out, and GPUs copy from it more slowly: "+
 			"set memlock in /etc/security/limits.conf, then ulimit -l unlimited; or LimitMEMLOCK=infinity for systemd")
-}
-
-func (m host) memoryShare() string {
-	memory := m.memory()
-	machine, lowest, share := memory.Machine(), memory.Lowest(), memory.Share()
-	text := fmt.Sprintf("%s, %s free", formatBytes(machine.Total), formatBytes(machine.Left))
-	if lowest.Total < machine.Total {
-		text += fmt.Sprintf("; %s allows %s, %s free", lowest.Name, formatBytes(lowest.Total), formatBytes(lowest.Left))
-	}
-	if share.Mounts > 1 {
-		text += "; shared with " + count(share.Mounts-1, "mount")
-	}
-	return text + "; --memory-limit defaults to " + formatBytes(share.Limit)
 }
 
 // line is the first line of a kernel file; "" if there is none.

@@ -140,7 +140,7 @@ func (r indexResult) print(out io.Writer) {
 	if r.Index != "" {
 		t.row("index", "%s", displayName(r.Index))
 	} else {
-		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "there is no directory for it; see batchfs doctor"))
+		t.row("index", "not kept: %s", cmp.Or(r.IndexProblem, "neither XDG_CACHE_HOME nor HOME is set"))
 	}
 	if r.Parquet != "" {
 		t.row("table", "%s", displayName(r.Parquet))

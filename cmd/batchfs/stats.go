@@ -116,13 +116,7 @@ func (v statsView) print(out io.Writer) {
 	if f := now.Forms; f.Samples > 0 || f.PackedShare > 0 {
 		t.row("packed", "%s in the cache, which take %s more; %.0f %% of what is kept: %s", count(f.Samples, "sample"), formatBytes(f.Grown), 100*f.PackedShare, f.Reason)
 	}
-	if f := now.Forms.Disk; f != nil {
-		t.row("packed on disk", "%s given to it, %d read; room for %.0f %%", count(f.Kept, "sample"), f.Read, 100*f.Share)
-	}
 	t.row("storage", "%d reads, %s, %s/s", now.Storage.Reads, formatBytes(now.Storage.Bytes), formatBytes(int64(storage)))
-	if p := now.Storage.Pages; p != nil {
-		t.row("pages", "%s, %d unpacked for %d reads, %d refused, %d without room", formatBytes(now.Memory.Pages), p.Loaded, p.Loaded+p.Served, p.Refused, p.NoRoom)
-	}
 	if r := now.Storage.Store; r != nil {
 		t.row("store", "%d requests (%d sent again, %d twice, %d throttled), first byte in %.0f ms, 99 %% in %.0f ms", r.Requests, r.Retries, r.Hedges, r.Throttled,
 			1000*r.FirstByte.P50, 1000*r.FirstByte.P99)
@@ -135,18 +129,9 @@ func (v statsView) print(out io.Writer) {
 	if l := now.Storage.Local; l != nil {
 		t.row("local cache", "%s of %s, %d of %d reads, %d damaged", formatBytes(l.Used), formatBytes(l.Limit), l.Hits, l.Hits+l.Misses, l.Damaged)
 	}
-	if j := now.JPEGs; j.GPU > 0 {
-		t.row("jpegs", "%d, %.1f %% by the GPU", j.GPU+j.All(), 100*float64(j.GPU)/float64(j.GPU+j.All()))
-	} else if all := j.All(); all > 0 {
-		t.row("jpegs", "%d, %.1f %% by batchfs itself, the rest by libjpeg-turbo", all, 100*float64(j.Baseline)/float64(all))
-	}
-	if e := now.JPEGs.Entries; e.Used+e.Made+e.None+e.Wrong > 0 {
-		t.row("entry points", "%d JPEGs used them, %d got them, %d can have none, %d had wrong ones", e.Used, e.Made, e.None, e.Wrong)
-	}
 	if g := now.GPU; g != nil {
 		t.row("gpu", "%s", describeUse(g))
 	}
-	t.row("fuse", "%d opens, %d reads", now.FUSE.Opens, now.FUSE.Reads)
 	advice := ""
 	if now.Errors > 0 {
 		advice = ", see " + filepath.Join(v.mountpoint, ".batchfs", "errors.jsonl")
