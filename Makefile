@@ -71,8 +71,7 @@ bench-peers:
 
 # Measures mixes of encoded, packed and raw images on storage of several speeds, against Liquid, CoorDL and DALI, which is
 # installed unless PEERS_PYTHON has it; the cache; and how many accelerators are kept busy, which are emulated. Makes datasets
-# of 4 GB in bin, which must not be on a tmpfs, and pictures in bin/liquid. BENCH='-only liquid/disk -storage 600'
-# measures a part.
+# of 4 GB in bin, which must not be on a tmpfs, and pictures in bin/liquid. BENCH='-only liquid/disk' measures a part.
 bench-liquid:
 	@scripts/deps.sh build mount
 	@scripts/build.sh bin/batchfs

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -45,64 +43,6 @@ func (f *field) dali() contender {
 		c := begin()
 		return func() figures { return c.turn(epoch) }
 	}}
-}
-
-// sameBytes checks that batches of every form, and of other decoders, are equal, for whole images
-// and for random crops. So no form can change what a training learns.
-func sameBytes(b *bench) {
-	wrong := figure{"wrong", "batches", 1} // how many differ from those of the first contender
-	for d := range b.mixed {
-		f := &field{bench: b, d: d}
-		rivals := []rival{
-			f.ours(alone(shard.Encoded)), f.ours(alone(shard.Packed)), f.ours(alone(shard.Raw)), f.ours(mix{0.4, 0.3, 0.3}),
-			f.liquid(alone(shard.Encoded)),
-		}
-		names := []string{"", "packed", "raw", "all three, mixed", "decoded by libraries"}
-		crops := d.transform()
-		if d.height == 0 {
-			crops = trainingCrop
-		}
-		for _, how := range []struct {
-			what  string
-			flags []string
-		}{{"whole images", ownSize}, {"random crops", crops}} {
-			var first []string
-			var sides []contender
-			for _, one := range rivals {
-				sides = append(sides, ready(func() figures {
-					sums, n := f.sums(one, how.flags), 0
-					if first == nil {
-						first = sums
-					}
-					for i, sum := range sums {
-						if sum != first[i] {
-							n++
-						}
-					}
-					return figures{wrong: float64(n)}
-				}))
-			}
-			r := b.hold(d.row(how.what), 1, sides...)
-			for i := range names[1:] {
-				name := d.row("exactness") + how.what + ", not the same as encoded: " + names[1+i]
-				b.print(r.row(name, wrong, 1+i).atMost(0).noted("of %d", len(first)))
-			}
-		}
-	}
-}
-
-// sums are the checksums of the batches of an epoch that is not shuffled.
-func (f *field) sums(r rival, flags []string) (sums []string) {
-	flags = append([]string{"--batch-size", strconv.Itoa(f.d.batch), "--io", "buffered"}, flags...)
-	check(f.within(func() {
-		f.readEpochs(f.mount(r.program, f.d.writeMix(f.bench, r.mix), flags), 1, func(file *os.File) (int64, error) {
-			h := sha256.New()
-			n, err := io.Copy(h, file)
-			sums = append(sums, string(h.Sum(nil)))
-			return n, err
-		})
-	}))
-	return sums
 }
 
 // What trainings train: the numbers of channels of a model and of epochs, and the seeds, each of

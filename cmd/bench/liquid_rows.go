@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 
 	"github.com/batchfs/batchfs/internal/chart"
@@ -28,14 +27,6 @@ const (
 	fine      = 100 // in which ours are
 )
 
-// bandwidths returns the bandwidths at which we measure: all of a list, unless others are asked
-// for.
-func (o *options) bandwidths(list []int) []int {
-	return slices.DeleteFunc(slices.Clone(list), func(mb int) bool {
-		return len(o.storage) > 0 && !slices.Contains(o.storage, mb)
-	})
-}
-
 // tenthsRaw is a mix of Liquid.
 func tenthsRaw(n int) mix {
 	return mix{shard.Encoded: float64(tenths-n) / tenths, shard.Raw: float64(n) / tenths}
@@ -47,7 +38,7 @@ func mixesOnDisk(b *bench) {
 	var goodputs, balances []chart.Diagram
 	for d := range b.mixed {
 		for _, n := range processors() {
-			for _, mb := range b.bandwidths(storages) {
+			for _, mb := range storages {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n}}
 				if n == usual && mb == enough {
 					balances = append(balances, f.balance())
@@ -140,7 +131,7 @@ func rivals(b *bench) {
 			if n != usual {
 				settings = storages
 			}
-			for _, mb := range b.bandwidths(settings) {
+			for _, mb := range settings {
 				f := &field{bench: b, d: d, s: setting{mb: mb, cpus: n, cached: cachedShare}}
 				f.againstAll(&shown)
 			}
@@ -333,7 +324,7 @@ func (d *mixData) computed(b *bench, cached float64, what string, of func(ours, 
 	n := len(processors())
 	ours, theirs := d.takes[kind{b.batchfs, n}], d.takes[kind{b.libraries, n}]
 	ours, theirs = ours.onProcessors(many/float64(n)), theirs.onProcessors(many/float64(n))
-	for _, mb := range b.bandwidths(storages) {
+	for _, mb := range storages {
 		s := setting{mb: mb, cpus: many, cached: cached}
 		b.print(measured(d.row(s.String())+what, "x", numbers(of(ours, theirs, s))).noted("computed by the model"))
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -90,22 +89,6 @@ func TestApart(t *testing.T) {
 	}
 	if got := apart([]float64{1, 1}, []float64{1, 1}); got != 0 {
 		t.Errorf("equal means are %v apart", got)
-	}
-}
-
-// TestComputed: rows of the model are on the storage that is asked for.
-func TestComputed(t *testing.T) {
-	b := &bench{stage: stage{options: options{batchfs: "a", libraries: "b", storage: []int{600, 3000}}, progress: io.Discard}}
-	d := &mixData{pipeline: pipelines[0], takes: map[kind]takes{}}
-	n := len(processors())
-	d.takes[kind{"a", n}], d.takes[kind{"b", n}] = photosTake(), photosTake().onProcessors(0.5)
-	var settings []setting
-	d.computed(b, 0, "ratio", func(ours, theirs takes, s setting) float64 {
-		settings = append(settings, s)
-		return theirs.seconds[shard.Encoded] / ours.seconds[shard.Encoded]
-	})
-	if len(settings) != 2 || settings[0].String() != "600 MB/s, 16 processors" || settings[1].mb != 3000 {
-		t.Errorf("%v", settings)
 	}
 }
 

@@ -32,8 +32,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -60,7 +58,6 @@ type options struct {
 	realPhotos         string // directory that scripts/photos.sh made
 	plots              string // output directory for pictures
 	work               string // temporary directory
-	storage            []int  // MB/s, that mixes are measured on; all of a scenario's if there are none
 	images, cityscapes int    // sizes of datasets
 	rounds             int    // how often each ratio is measured; the median counts
 }
@@ -78,16 +75,6 @@ func run(ctx context.Context) error {
 	flag.IntVar(&b.images, "images", 2048, "size of the dataset of photos")
 	flag.IntVar(&b.options.cityscapes, "cityscapes", 64, "size of the dataset of PNG files")
 	flag.IntVar(&b.rounds, "rounds", 5, "measurements of each ratio; the median is printed")
-	flag.Func("storage", "measure mixes on storage of these `MB/s` only, separated by commas", func(text string) error {
-		for _, part := range strings.Split(text, ",") {
-			mb, err := strconv.Atoi(part)
-			if err != nil || !slices.Contains(against, mb) {
-				return fmt.Errorf("must be some of %v, separated by commas", against)
-			}
-			b.storage = append(b.storage, mb)
-		}
-		return nil
-	})
 	flag.StringVar(&b.compare, "compare", "", "build batchfs as of this `commit`, and compare with that alone")
 	only := flag.String("only", "", "measure only these, separated by commas: "+names(scenarios)+
 		"; targets, cold, peers, liquid or remote for all of that kind")

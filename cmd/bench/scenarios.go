@@ -41,7 +41,6 @@ var scenarios = []scenario{
 	{"peers/labels", peers, true},
 	{"peers/masks", targetPeers("masks"), true},
 	{"peers/boxes", targetPeers("boxes"), true},
-	{"liquid/bytes", sameBytes, true},
 	{"liquid/disk", mixesOnDisk, true},
 	{"liquid/rivals", rivals, true},
 	{"liquid/mixes", mixes, true},
