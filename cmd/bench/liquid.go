@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/throughput"
@@ -15,8 +16,7 @@ import (
 // The scenarios liquid/... measure the claims of Liquid (Baek et al., "Liquid: Mix-and-Match
 // Multiple Image Formats to Balance DNN Training Pipeline", APSys 2023): mixes of images in several
 // forms keep processors and storage equally busy, and are faster than any form alone. Its forms are
-// encoded and raw images; packed ones are between them. The scenarios are in liquid_rows.go and
-// liquid_checks.go, their pictures in liquid_plot.go.
+// encoded and raw images; packed ones are between them. The scenarios are in liquid_rows.go.
 //
 // All rivals read the same images, and make the same batches. Files are in the page cache, behind a
 // mount's own limit of bandwidth: so different machines can be imitated by storage of any speed,
@@ -284,4 +284,37 @@ func (f *field) flags(r rival) []string {
 		flags = append(flags, "--max-read-bandwidth", fmt.Sprintf("%dMB", f.s.mb))
 	}
 	return flags
+}
+
+// daliEpochs is the number of epochs after which DALI's own memory has nearly stopped growing.
+const daliEpochs = 8
+
+// dali is NVIDIA DALI with encoded images, in a control group that has the same storage, and memory
+// for what DALI itself takes and for a page cache of the same size. What it takes is measured
+// first, while the page cache does not count for its group; it still grows a little after that.
+func (f *field) dali() contender {
+	return contender{optional: true, start: func() turn {
+		files := filepath.Join(f.d.dir, "dali") // whose pages nobody else reads
+		check(errors.Join(os.RemoveAll(files), os.CopyFS(files, os.DirFS(f.d.of(shard.Encoded)))))
+		group, python := inGroup(f.bench, f.python)
+		epoch := max(2, len(f.d.paths)/f.d.batch)
+		begin := func() (c *consumer) {
+			defer func(outside string) { f.python = outside }(f.python)
+			f.python = python
+			onCPUs(someCPUs(f.s.cpus), func() {
+				c = f.consume("dali.py", "--dataset", files,
+					"--workers", strconv.Itoa(f.s.cpus), "--batch-size", strconv.Itoa(f.d.batch),
+					"--size", strconv.Itoa(f.d.height), "--width", strconv.Itoa(f.d.width))
+			})
+			c.turn(daliEpochs * epoch)
+			return c
+		}
+		begin().stop()
+		taken := group.peakMemory()
+		dropPages(files)
+		check(group.limitReads(files, int64(f.s.mb)*1e6))
+		check(group.limitMemory(taken + taken/16 + int64(f.s.cached*float64(f.d.encoded))))
+		c := begin()
+		return func() figures { return c.turn(epoch) }
+	}}
 }

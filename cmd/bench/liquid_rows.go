@@ -266,21 +266,6 @@ func (f *field) profile() mix {
 	return mix{1 - answer.Packed - answer.Raw, answer.Packed, answer.Raw}
 }
 
-type namedRival struct {
-	name string
-	rival
-}
-
-// endToEnd has CoorDL, Liquid's best mix and our own best mix, by the model.
-func (f *field) endToEnd() []namedRival {
-	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
-	return []namedRival{
-		{nameCoorDL, f.coordl()},
-		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s, tenths))},
-		{nameOurs, f.ours(ours.best(allForms, f.s, fine))},
-	}
-}
-
 // endToEnd has programs consume the batches that take some time for each.
 func endToEnd(b *bench) {
 	var pictures []chart.Diagram
@@ -291,7 +276,17 @@ func endToEnd(b *bench) {
 }
 
 func (f *field) consumed() chart.Diagram {
-	sides, at := f.endToEnd(), []int{}
+	ours, theirs := f.takes(f.batchfs), f.takes(f.libraries)
+	type namedRival struct {
+		name string
+		rival
+	}
+	sides := []namedRival{ // the best mixes by the model
+		{nameCoorDL, f.coordl()},
+		{nameLiquid, f.liquid(theirs.best(liquidForms, f.s, tenths))},
+		{nameOurs, f.ours(ours.best(allForms, f.s, fine))},
+	}
+	var at []int
 	for _, side := range sides {
 		at = append(at, f.add(side.rival, f.d.steps...))
 	}

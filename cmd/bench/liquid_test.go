@@ -82,16 +82,6 @@ func TestSpreadOfEpochs(t *testing.T) {
 	}
 }
 
-// TestApart: means are compared with how far they may be apart by chance.
-func TestApart(t *testing.T) {
-	if got := apart([]float64{3, 5}, []float64{1, 1}); math.Abs(got-3) > 1e-9 {
-		t.Errorf("%v standard errors, not 3", got)
-	}
-	if got := apart([]float64{1, 1}, []float64{1, 1}); got != 0 {
-		t.Errorf("equal means are %v apart", got)
-	}
-}
-
 // TestRealPhotos: there may be none; those there are are repeated.
 func TestRealPhotos(t *testing.T) {
 	b := bench{stage: stage{options: options{realPhotos: t.TempDir(), work: t.TempDir()}}}

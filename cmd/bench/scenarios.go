@@ -45,7 +45,6 @@ var scenarios = []scenario{
 	{"liquid/rivals", rivals, true},
 	{"liquid/mixes", mixes, true},
 	{"liquid/programs", endToEnd, true},
-	{"liquid/trainings", trainings, true},
 	{"liquid/h100s", h100s, true},
 	{"liquid/hits", constantHits, true},
 	{"liquid/uncached", uncached, true},
