@@ -621,7 +621,7 @@ func TestBadAnnotations(t *testing.T) {
 		e := startMasks(t, dir, masks, n, func(o *Options) {
 			said := target.NewBuilder(t.TempDir())
 			said.Bad(said.Image("four", 0, 0, false), "annotations.json: image 4: a box without a category")
-			table, _, err := said.Table(n, func(id int) string { return map[int]string{4: "four"}[number(n, int64(id))] })
+			table, err := said.Table(n, func(id int) string { return map[int]string{4: "four"}[number(n, int64(id))] })
 			if err != nil {
 				t.Fatal(err)
 			}

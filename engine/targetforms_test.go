@@ -56,7 +56,7 @@ func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 			o.Condemned = map[int64]string{int64(id): "labels.json: annotation 7: the box has 3 numbers"}
 		}
 	}
-	table, _, err := b.Table(n, func(i int) string { return fmt.Sprint(i) })
+	table, err := b.Table(n, func(i int) string { return fmt.Sprint(i) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,7 +48,7 @@ func TestTargetSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ds.Close()
-	table, _, err := b.Table(n, ds.Path)
+	table, err := b.Table(n, ds.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

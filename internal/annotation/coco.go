@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"path"
 	"path/filepath"
 	"slices"
@@ -65,7 +64,7 @@ func (f *finder) findCOCO() (bool, error) {
 func (f *finder) readCOCO(files []string) error {
 	objects := ""
 	for _, file := range files {
-		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}, drawn: f.Kinds[target.Masks] && f.Masks == nil, last: math.MinInt64}
+		c := &coco{finder: f, file: file, images: map[int64]cocoImage{}, drawn: f.Kinds[target.Masks] && f.Masks == nil}
 		if err := c.read(); err != nil {
 			return err
 		}
@@ -89,8 +88,6 @@ type coco struct {
 	prefix     string              // of file names, absent from paths in the dataset
 	objects    bool                // the file has objects
 	drawn      bool                // masks are drawn from the objects
-	last       int64               // id of the last object; ids ascend unless jumps
-	jumps      bool
 	json       jsonReader
 	entry      cocoEntry
 }
@@ -122,13 +119,7 @@ func (c *coco) read() error {
 	if err != nil {
 		return err
 	}
-	err = c.readLists(c.file, lists{"annotations": c.annotation})
-	if err == nil && c.jumps { // pycocotools would return the last of them several times
-		target.Twins(c.Builder, func(image int, id int64) {
-			c.Builder.Bad(image, fmt.Sprintf("%s: several annotations have the id %d", c.file, id))
-		})
-	}
-	return err
+	return c.readLists(c.file, lists{"annotations": c.annotation})
 }
 
 // image reads one of the images.
@@ -374,8 +365,6 @@ func (c *coco) instance(e *cocoEntry, image cocoImage) {
 		}
 	}
 	if d.bad == "" && e.hasBox {
-		c.jumps = c.jumps || o.ID <= c.last
-		c.last = o.ID
 		c.Builder.Object(number, o)
 	}
 }

@@ -250,7 +250,7 @@ func (d *Dataset) Join(ctx context.Context, withMasks bool) (err error) {
 	if d.Found == nil {
 		return nil
 	}
-	if d.table, _, err = d.Builder.Table(d.Images.Len(), d.name); err != nil {
+	if d.table, err = d.Builder.Table(d.Images.Len(), d.name); err != nil {
 		return err
 	}
 	d.table.Scale(func(i int) (height, width int) { return d.Images.Size(i, false) })

@@ -43,9 +43,9 @@ func TestGenerated(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = f.Builder.Close() })
 		name := func(i int) string { return f.nameOf(strings.TrimPrefix(paths[i], root+"/")) }
-		table, strays, err := f.Builder.Table(len(paths), name)
-		if err != nil || strays > 0 || len(paths) == 0 {
-			t.Fatalf("%d images, and %d annotations of others: %v", len(paths), strays, err)
+		table, err := f.Builder.Table(len(paths), name)
+		if err != nil || f.Builder.Len() != len(paths) || len(paths) == 0 {
+			t.Fatalf("%d images, and annotations of %d: %v", len(paths), f.Builder.Len(), err)
 		}
 		return f, table, paths
 	}

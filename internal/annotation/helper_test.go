@@ -78,7 +78,7 @@ func tryFind(t *testing.T, path string, o Options) (*Found, map[string]said, err
 	}
 	b := f.Builder
 	t.Cleanup(func() { _ = b.Close() })
-	table, _, err := b.Table(b.Len(), b.Path)
+	table, err := b.Table(b.Len(), b.Path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. Results of another version are made
 	// again.
-	keptVersion = 7
+	keptVersion = 8
 )
 
 // question identifies the question that a stored file answers.

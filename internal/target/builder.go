@@ -263,53 +263,18 @@ func (b *Builder) Bad(image int, reason string) {
 	}
 }
 
-// Twins calls f for the objects in b whose ids are not unique.
-func Twins(b *Builder, f func(image int, id int64)) {
-	each := func(f func(image int, id int64)) {
-		for i := range b.images {
-			for _, e := range b.entries(i) {
-				if !e.isShape {
-					f(i, decodeObject(e.data).ID)
-				}
-			}
-		}
-	}
-	var ids []int64
-	each(func(_ int, id int64) { ids = append(ids, id) })
-	slices.Sort(ids)
-	twins := map[int64]bool{}
-	for i := 1; i < len(ids); i++ {
-		if ids[i] == ids[i-1] {
-			twins[ids[i]] = true
-		}
-	}
-	if len(twins) > 0 {
-		each(func(image int, id int64) {
-			if twins[id] {
-				f(image, id)
-			}
-		})
-	}
-}
-
 // Table makes the table of a dataset of n rows; row i has the image name(i). The Builder must not
-// be changed afterwards. strays counts the images without a row.
-func (b *Builder) Table(n int, name func(i int) string) (t *Table, strays int, err error) {
+// be changed afterwards.
+func (b *Builder) Table(n int, name func(i int) string) (*Table, error) {
 	if b.err != nil {
-		return nil, 0, b.err
+		return nil, b.err
 	}
-	t = &Table{b: b, image: make([]int32, n), Keypoints: b.most}
-	used := make([]bool, len(b.images))
+	t := &Table{b: b, image: make([]int32, n), Keypoints: b.most}
 	for i := range n {
 		t.image[i] = -1
 		if at, known := b.byPath[name(i)]; known {
-			t.image[i], used[at] = int32(at), true
+			t.image[i] = int32(at)
 		}
 	}
-	for _, u := range used {
-		if !u {
-			strays++
-		}
-	}
-	return t, strays, nil
+	return t, nil
 }
