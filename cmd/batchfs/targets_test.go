@@ -104,12 +104,12 @@ func TestMembersOfWebDatasets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir := t.TempDir()
 	members := []string{
-		"a.png", "a.json", `{"bbox": [[1, 0, 2, 3], [0, 0, 1, 1]], "labels": ["dog", "cat"], "url": "u", "width": 999, "nothing": null}`, "a.txt", "a dog\n",
+		"a.png", "a.json", `{"objects": {"bbox": [[1, 0, 2, 3], [0, 0, 1, 1]], "label": ["dog", "cat"]}, "url": "u", "width": 999, "nothing": null}`, "a.txt", "a dog\n",
 		"b.png", "b.json", `{"boxes": [[1, 0, 2, 3, "cat"], {"box": [0, 0, 1, 1], "crowd": true, "label": "cat"}], "keypoints": [[1, 1, 2], []]}`,
 		"c.png",
-		"d.png", "d.json", `{"boxes": [[1, 0, 2, 3]], "labels": ["dog", "cat"]}`, "e.png", "e.json", `{"bbox": [[1, 0, -2, 3]], "boxes": []}`,
+		"d.png", "d.json", `{"boxes": {"box": [[1, 0, 2, 3]], "label": ["dog", "cat"]}}`, "e.png", "e.json", `{"boxes": 7}`,
 		"f.png", "f.txt", "", "g.png", "g.json", `{"a": "` + strings.Repeat("x", 1<<19) + `"}`,
-		"h.png", "h.json", `{"bbox": [[1, 0, -2, 3]]}`, "i.png", "i.json", `{"bbox": [1, 0, 2, 3]}`,
+		"h.png", "h.json", `{"objects": [{"bbox": [1, 0, -2, 3]}]}`, "i.png", "i.json", `{"objects": {"bbox": [1, 0, 2, 3]}}`,
 		"j.png", "j.json", `{"boxes": [[1, 0, 2, 3, "cat"], [1, 0, 2, 3]]}`, "k.png", "k.json", `{"boxes": [[1, 0, 2, 3, 1]]}`,
 	}
 	names := []string{"-C", dir, "-cf", filepath.Join(dir, "x.tar")}
@@ -139,7 +139,7 @@ func TestMembersOfWebDatasets(t *testing.T) {
 		for name, want := range map[string]string{
 			"a.png": `[{[1 0 3 3] <nil> 1 0 0 []} {[0 0 1 1] <nil> 0 1 0 []}] {"text":"a dog","url":"u","width":999} `,
 			"b.png": `[{[1 0 2 3] <nil> 0 0 0 [{1 1 2}]} {[0 0 1 1] <nil> 0 1 1 []}]  `,
-			"d.png": "[]  d.json: there are 1 of box, but 2 of label", "e.png": "[]  e.json: it has both boxes and bbox",
+			"d.png": "[]  d.json: there are 1 of box, but 2 of label", "e.png": "[]  e.json: there is something else where a list should be",
 			"f.png": `[] {"text":""} `, "g.png": "[]  its text has more than 65536 bytes", "h.png": "[]  h.json: bbox has a negative size",
 			"i.png": "[]  i.json: bbox is no list",
 			"j.png": `[{[1 0 2 3] <nil> 0 0 0 []} {[1 0 2 3] <nil> 0 1 0 []}]  *.json, *.txt: the label of boxes[1] is no name, but others are, such as "cat"`,

@@ -15,27 +15,17 @@ import (
 // findCOCO finds files like annotations/instances_train2017.json beside train2017. Objects come
 // from instances or, if keypoints are wanted, from person_keypoints.
 func (f *finder) findCOCO() (bool, error) {
-	split := filepath.Base(f.Images)
-	var beside []string // folders
-	for dir := f.Images; len(beside) < 2 && dir != dirOf(dir); {
-		dir = dirOf(dir)
-		beside = append(beside, join(dir, "annotations"))
-	}
-	find := func(names ...string) string {
-		for _, dir := range beside {
-			for _, name := range names {
-				if file := join(dir, name+".json"); f.isFile(file) {
-					return file
-				}
+	find := func(kind string) string {
+		name := kind + "_" + filepath.Base(f.Images) + ".json"
+		for _, above := range []string{dirOf(f.Images), dirOf(dirOf(f.Images))} {
+			if file := join(above, "annotations", name); f.isFile(file) {
+				return file
 			}
 		}
 		return ""
 	}
-	objects, persons := find("instances_"+split, split, "instances_default"), find("person_keypoints_"+split)
-	captions, panoptic := find("captions_"+split), find("panoptic_"+split)
-	if own := join(f.Images, "_annotations.coco.json"); objects == "" && f.isFile(own) {
-		objects = own
-	}
+	objects, persons := find("instances"), find("person_keypoints")
+	captions, panoptic := find("captions"), find("panoptic")
 	var files []string
 	switch {
 	case persons != "" && (f.Kinds[target.Keypoints] || objects == ""):
@@ -85,7 +75,6 @@ type coco struct {
 	file       string
 	images     map[int64]cocoImage // by id
 	categories []cocoCategory      // by id
-	prefix     string              // of file names, absent from paths in the dataset
 	objects    bool                // the file has objects
 	drawn      bool                // masks are drawn from the objects
 	json       jsonReader
@@ -149,10 +138,7 @@ func (c *coco) image(k int, text []byte) error {
 	if name == "" || len(name) > maxName {
 		return errors.New("it has no file_name")
 	}
-	if len(c.images) == 0 {
-		c.prefix = c.prefixOf(name)
-	}
-	name = c.nameOf(path.Clean(strings.TrimPrefix(name, c.prefix)))
+	name = c.nameOf(path.Clean(name))
 	number, twice := c.finder.image(name, height, width, false)
 	other, taken := c.images[id.n]
 	switch {
@@ -174,18 +160,6 @@ func (c *coco) image(k int, text []byte) error {
 }
 
 const maxName = 4095 // bytes of a path
-
-// prefixOf is the part of an image's name before its path in the dataset: some files include the
-// name of the dataset's folder.
-func (c *coco) prefixOf(name string) string {
-	if folder := filepath.Base(c.Images) + "/"; strings.Contains(name, folder) {
-		prefix := name[:strings.Index(name, folder)+len(folder)]
-		if !c.isFile(join(c.Images, name)) {
-			return prefix
-		}
-	}
-	return ""
-}
 
 // category reads one of the categories.
 func (c *coco) category(_ int, text []byte) error {

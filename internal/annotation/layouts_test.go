@@ -157,7 +157,6 @@ func TestLayouts(t *testing.T) {
 	box := func(id, image int) string {
 		return fmt.Sprintf(`{"id": %d, "image_id": %d, "category_id": 5, "bbox": [1,2,3,4]}`, id, image)
 	}
-	inFolder := strings.NewReplacer("a.jpg", "coco/train/a.jpg", "b.jpg", "coco/train/x/b.jpg").Replace(cocoFile(box(1, 1)))
 	for _, c := range []struct {
 		name  string
 		files files
@@ -194,7 +193,6 @@ func TestLayouts(t *testing.T) {
 			"annotations/panoptic_train2017.json": cocoFile(`{"image_id": 1, "file_name": "a.png", "segments_info": [
 				{"id": 70, "category_id": 5, "bbox": [1,2,3,1], "iscrowd": 1, "area": 2}, {"id": 66051, "category_id": 3, "bbox": [0,0,1,1], "iscrowd": 0}]}`),
 		}, "", kindsOf(target.Masks, target.Boxes), "COCO [three five] {Path:annotations/panoptic_train2017 Ending: Column: Field: Panoptic:true} []; a.jpg 4x6 70:1[1 2 4 3]/1 [] [] 66051:0[0 0 1 1] a.png; b.jpg"},
-		{"COCO, folders in names", files{"coco/train/a.jpg": "", "coco/train/x/b.jpg": "", "coco/annotations/instances_train.json": inFolder}, "coco/train", boxes.Kinds, "COCO [three five]; a.jpg 4x6 1:1[1 2 4 6]; x/b.jpg"},
 		{"COCO, one id of two images", files{"train/a.jpg": "", "annotations/instances_train.json": strings.Replace(cocoFile(box(1, 1)), `"id": 2`, `"id": 1`, 1)}, "train", boxes.Kinds, "COCO [three five]; a.jpg 4x6 1:1[1 2 4 6] annotations/instances_train.json: two of images have the id 1; b.jpg annotations/instances_train.json: images[1]: its id 1 is that of another image"},
 		{"a manifest", files{"metadata.jsonl": strings.Join([]string{
 			`{"file_name":"0.jpg","boxes":[[1,2,3]],"keypoints":[[1,2,2]]}`, `{"file_name":"1.jpg","boxes":[[3,2,1,4,"cow"]]}`, `{"file_name":"2.jpg","boxes":7}`,

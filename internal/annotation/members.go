@@ -147,27 +147,5 @@ func rowOf(path string, text []byte) (r *dataset.Row, bad string) {
 			r.Columns[name] = string(value)
 		}
 	}
-	return r, joinBoxes(r.Columns)
-}
-
-// joinBoxes joins the fields bbox, or boxes, and labels, which has one label per box.
-func joinBoxes(columns map[string]string) (bad string) {
-	boxes, bbox, labels := columns[target.BoxColumn], columns["bbox"], columns["labels"]
-	switch {
-	case boxes != "" && bbox != "":
-		return "it has both boxes and bbox"
-	case bbox != "":
-		boxes = `"bbox":` + bbox
-	case boxes != "" && labels != "":
-		boxes = `"box":` + boxes
-	default:
-		return ""
-	}
-	if labels != "" {
-		boxes += `,"label":` + labels
-	}
-	columns[target.BoxColumn] = "{" + boxes + "}"
-	delete(columns, "bbox")
-	delete(columns, "labels")
-	return ""
+	return r, ""
 }

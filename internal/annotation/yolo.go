@@ -45,7 +45,7 @@ type yolo struct {
 // yoloData reads data.yaml, or a list of classes, in a folder or in the two above it.
 func (f *finder) yoloData(dir string) (y yolo, err error) {
 	for _, above := range []string{dir, dirOf(dir), dirOf(dirOf(dir))} {
-		for _, name := range []string{"data.yaml", "dataset.yaml", yoloClasses, "obj.names"} {
+		for _, name := range []string{"data.yaml", yoloClasses} {
 			file := join(above, name)
 			if !f.isFile(file) {
 				continue
