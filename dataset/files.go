@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/internal/store"
@@ -41,9 +40,6 @@ func findFiles(o *Options, src *source) (f factFiles, err error) {
 	case dir == "":
 		return f, nil
 	}
-	if strings.HasSuffix(dir, oldExtension) {
-		return f, &option.Error{Field: "index at", Rule: "a directory, or a name that ends in " + factsExtension, Value: dir}
-	}
 	f.whole, err = indexPath(dir, src)
 	if err != nil && f.relied {
 		return f, fmt.Errorf("%w: %w", ErrKeepIndex, err)
@@ -64,16 +60,12 @@ func (f *factFiles) keepNone(err error) {
 	f.whole, f.target = "", ""
 }
 
-// indexPath returns the path of the dataset's index file: at itself if it is named like an index,
-// else a file in the directory at. Other users must not be able to write to the directory.
-func indexPath(at string, src *source) (string, error) {
-	dir, err := filepath.Abs(at)
+// indexPath returns the path of the dataset's index file in a directory. Other users must not be
+// able to write to it.
+func indexPath(dir string, src *source) (string, error) {
+	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return "", err
-	}
-	name := indexName(src)
-	if strings.HasSuffix(dir, factsExtension) {
-		dir, name = filepath.Split(dir)
 	}
 	// A manifest's directory may well be a home directory. Its dataset is only what it lists.
 	if src.folder() && src.remote == nil && resolve.Within(resolve.Links(dir), src.dir) {
@@ -84,7 +76,7 @@ func indexPath(at string, src *source) (string, error) {
 			return "", err
 		}
 	}
-	return filepath.Join(dir, name), nil
+	return filepath.Join(dir, indexName(src)), nil
 }
 
 // indexName is the name of a dataset's index file.
@@ -110,21 +102,10 @@ func (f *factFiles) others() (paths []string) {
 
 // removeJournals removes the journals of all earlier openings: the index has everything in them.
 func (f *factFiles) removeJournals() {
-	for _, path := range append(f.others(), indexBase(f.whole)+oldExtension) {
+	for _, path := range f.others() {
 		own := strings.HasPrefix(path, f.target+journalMark)
 		if own || f.part.N == 0 && !strings.HasSuffix(path, factsExtension) {
 			_ = os.Remove(path)
 		}
-	}
-}
-
-// oldExtension is the extension of indexes of earlier versions.
-const oldExtension = ".parquet"
-
-// sayOldIndex logs why everything in an earlier version's index is learned again.
-func (f *factFiles) sayOldIndex() {
-	old := indexBase(f.whole) + oldExtension
-	if _, err := os.Lstat(old); err == nil {
-		f.log.Warn("the index of an earlier version of batchfs is made anew, once", "index", old)
 	}
 }

@@ -9,10 +9,8 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
-	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/parallel"
 )
 
@@ -25,9 +23,6 @@ const entriesAtOnce = 8
 
 // runEntries is run for a list of several datasets, which are in storages.
 func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
-	if strings.HasSuffix(p.IndexAt, factsExtension) {
-		return nil, &option.Error{Field: "index at", Rule: "a directory: each dataset of a list has an index of its own", Value: p.IndexAt}
-	}
 	if p.files, err = findFiles(&p.Options, p.src); err != nil {
 		return nil, err
 	}

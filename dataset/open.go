@@ -21,9 +21,9 @@ type Options struct {
 	// CacheDir is where index files are kept; it is created if needed. "": no index is kept. A
 	// CacheDir inside the dataset is not used.
 	CacheDir string
-	// IndexAt is where the index is kept instead: a directory, or a file whose name ends in .facts.
-	// If it is a URL, the index there has to be one of this dataset, and a copy of it is used.
-	// Unless Rescan is set, what is in a store is not listed then.
+	// IndexAt is the directory where the index is kept instead. If it is a URL, of a folder or of
+	// the index itself, that has to be one of this dataset, and a copy of it is used. Unless Rescan
+	// is set, what is in a store is not listed then.
 	IndexAt string
 	// Part, if not zero, makes and stores only that part of the index, for Merge. The opened
 	// dataset then has no defined order, and no labels from classes.
@@ -221,7 +221,6 @@ func (p *opening) load() (x *index, err error) {
 	case p.ctx.Err() != nil:
 		return nil, p.ctx.Err()
 	case errors.Is(err, fs.ErrNotExist):
-		p.files.sayOldIndex()
 		err = nil
 	case err != nil:
 		p.Logger.Warn("index not used", "index", p.files.whole, "reason", err)

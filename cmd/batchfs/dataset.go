@@ -36,7 +36,7 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 		storageWait(&o.Store.Wait))
 	f.toggle(&o.Store.Anonymous, "anonymous", false, "read the object store without credentials")
 	f.toggle(&o.Store.RequesterPays, "requester-pays", false, "pay for the requests to the bucket yourself")
-	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory or a .facts file; or use the one at a URL", place(&o.IndexAt, "a directory, a .facts file or a URL"))
+	f.derived("index-at", "the user's cache directory", "keep the index in `PLACE`, a directory; or use the one at a URL", place(&o.IndexAt, "a directory or a URL"))
 	f.derived("local-cache", "none", "keep what is read from an object store in `DIR` on a local disk, for later epochs and mounts", place(&o.Storage.LocalCache.Dir, "a directory"))
 	f.derived("local-cache-size", "most of the disk's free space", "let everything in the local cache take `SIZE`, such as 500GB", byteSize(&o.Storage.LocalCache.Size))
 	o.Logger = quiet // a mount has its own

@@ -89,8 +89,8 @@ func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 
 func checkIndexFlags(o *dataset.Options, rule decode.EntryRule, targets bool) error {
 	if store.IsURL(o.IndexAt) {
-		return hint(badValue("index-at", "a directory or a file of this machine for this command", publicName(o.IndexAt)),
-			"make it in a directory, and copy it to a name that ends in .facts")
+		return hint(badValue("index-at", "a directory of this machine for this command", publicName(o.IndexAt)),
+			"make it in a directory, and copy the .facts file there")
 	}
 	if o.Part.N > 0 && rule != decode.EntryOff {
 		return usage("--entry-points cannot be given with --part; give it with --merge")

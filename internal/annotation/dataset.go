@@ -84,11 +84,8 @@ func Open(ctx context.Context, path string, o Options) (d *Dataset, err error) {
 
 // roomBeside is the directory that the index of a dataset is in; "": nowhere.
 func roomBeside(o dataset.Options) string {
-	switch {
-	case o.IndexAt == "" || store.IsURL(o.IndexAt):
+	if o.IndexAt == "" || store.IsURL(o.IndexAt) {
 		return o.CacheDir
-	case strings.HasSuffix(o.IndexAt, ".facts"):
-		return filepath.Dir(o.IndexAt)
 	}
 	return o.IndexAt
 }
@@ -163,7 +160,7 @@ func (d *Dataset) openBeside(ctx context.Context, o dataset.Options, path, folde
 	if o.CacheDir != "" {
 		o.CacheDir = filepath.Join(o.CacheDir, folder)
 	}
-	if store.IsURL(o.IndexAt) || strings.HasSuffix(o.IndexAt, ".facts") {
+	if store.IsURL(o.IndexAt) {
 		o.IndexAt = "" // that is the index of the images
 	} else if o.IndexAt != "" {
 		o.IndexAt = filepath.Join(o.IndexAt, folder)
