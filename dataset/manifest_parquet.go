@@ -58,7 +58,9 @@ func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
 		one := &column{Column: c, to: to, leaves: leavesOf(c)}
 		switch {
 		case to == r.others[name]:
-			one.json = newNested(file, c)
+			if one.json, err = newNested(c); err != nil {
+				return nil, err
+			}
 		case !c.Leaf() || c.Repeated():
 			return nil, fmt.Errorf("column %q must be %s, but is a list or another nested type", name, kind)
 		case kind == "text" && c.Type().Kind() != parquet.ByteArray:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/format"
 )
 
 // TestRowsOfHostileParquet: columns other than paths are also checked before they are read.
@@ -20,16 +20,27 @@ func TestRowsOfHostileParquet(t *testing.T) {
 		Path string `parquet:"path"`
 		Text string `parquet:"text"`
 	}
-	for _, test := range []struct {
-		codec parquet.WriterOption
-		want  string
-	}{
-		{parquet.Compression(&parquet.Zstd), ""}, {parquet.Compression(&parquet.Lz4Raw), "write it with snappy or zstd"},
-	} {
+	type halves struct {
+		Path string  `parquet:"path"`
+		Half [2]byte `parquet:"half"`
+	}
+	ofHalves := new(bytes.Buffer)
+	must(t, parquet.Write(ofHalves, []halves{{"a.png", [2]byte{0, 60}}}))
+	written := func(codec parquet.WriterOption) *bytes.Buffer {
 		var data bytes.Buffer
-		must(t, parquet.Write(&data, []row{{"a.png", "a cat"}}, test.codec))
+		must(t, parquet.Write(&data, []row{{"a.png", "a cat"}}, codec))
+		return &data
+	}
+	for _, test := range []struct {
+		data *bytes.Buffer
+		want string
+	}{
+		{written(parquet.Compression(&parquet.Zstd)), ""},
+		{written(parquet.Compression(&parquet.Lz4Raw)), "write it with snappy or zstd"},
+		{ofHalves, `"half" is float16`},
+	} {
 		path := filepath.Join(t.TempDir(), "m.parquet")
-		must(t, os.WriteFile(path, data.Bytes(), 0o644))
+		must(t, os.WriteFile(path, test.data.Bytes(), 0o644))
 		r, err := FindRows(t.Context(), path, Options{})
 		must(t, err)
 		n := 0
@@ -51,19 +62,12 @@ type typed struct {
 
 func (t typed) Type() parquet.Type { return t.is }
 
-// A half is the type of float16, which the library does not have.
-type half struct{ parquet.Type }
-
-func (half) LogicalType() *format.LogicalType {
-	return &format.LogicalType{Value: &format.Float16Type{}}
-}
-
 // TestValuesOfColumns: values of every type come out as other programs read them.
 func TestValuesOfColumns(t *testing.T) {
 	number := parquet.Leaf(parquet.Int64Type)
 	old := typed{parquet.Group{"array": parquet.Repeated(number)}, parquet.List(number).Type()}
 	root := parquet.Group{
-		"half":     parquet.List(parquet.Optional(parquet.Leaf(half{parquet.FixedLenByteArrayType(2)}))),
+		"half":     parquet.List(parquet.Optional(parquet.Leaf(parquet.DoubleType))),
 		"map":      parquet.Map(parquet.Int(32), parquet.List(parquet.Group{"x": parquet.Uint(64)})),
 		"old":      parquet.Optional(old),
 		"path":     parquet.String(),
@@ -74,10 +78,10 @@ func TestValuesOfColumns(t *testing.T) {
 	}
 	var data bytes.Buffer
 	w := parquet.NewWriter(&data, parquet.NewSchema("m", root))
-	bits := func(v uint16) parquet.Value { return parquet.ValueOf([]byte{byte(v), byte(v >> 8)}) }
+	real := func(v float64) parquet.Value { return parquet.ValueOf(v) }
 	large, small, null := parquet.ValueOf(uint64(1<<63+5)), parquet.ValueOf(int64(7)), parquet.Value{}
 	_, err := w.WriteRows([]parquet.Row{{
-		bits(0x3e00).Level(0, 2, 0), bits(0x8001).Level(1, 2, 0), bits(0xfbff).Level(1, 2, 0), bits(0x7e00).Level(1, 2, 0), null.Level(1, 1, 0),
+		real(1.5).Level(0, 2, 0), real(-0x1p-24).Level(1, 2, 0), real(-65504).Level(1, 2, 0), real(math.NaN()).Level(1, 2, 0), null.Level(1, 1, 0),
 		parquet.ValueOf(int32(65)).Level(0, 1, 1), parquet.ValueOf(int32(-1)).Level(1, 1, 1),
 		large.Level(0, 2, 2), large.Level(2, 2, 2), null.Level(1, 1, 2),
 		small.Level(0, 2, 3), small.Level(1, 2, 3), parquet.ValueOf("a.png").Level(0, 0, 4),
@@ -98,9 +102,9 @@ func TestValuesOfColumns(t *testing.T) {
 		return nil
 	})
 	want := []string{
-		`map[half:[1.5,-5.960464477539063e-8,-65504,null,null] map:{"-1":[],"65":[{"x":9223372036854775813},{"x":9223372036854775813}]} ` +
+		`map[half:[1.5,-5.960464477539063e-8,-65504,null,null] map:{"key_value":[{"key":65,"value":[{"x":9223372036854775813},{"x":9223372036854775813}]},{"key":-1,"value":[]}]} ` +
 			`old:[7,7] raw:{"b":[9007199254740993,1.50],"a":1} some:{"list":[7]} text:{"list":"a cat"} unsigned:9223372036854775813]`,
-		`map[half:[] map:{} old:[] raw: some:{"list":[]} text:{"list":null} unsigned:]`,
+		`map[half:[] map:{"key_value":[]} old:[] raw: some:{"list":[]} text:{"list":null} unsigned:]`,
 	}
 	if differ := gocmp.Diff(want, rows); err != nil || differ != "" {
 		t.Errorf("%v, %s", err, differ)

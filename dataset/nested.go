@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -14,44 +13,41 @@ import (
 )
 
 // A nested is a column of a Parquet file, or a part of one, whose values are written as JSON. The
-// library's own way from columns to values knows neither numbers beyond 2^63 nor float16, has 53
-// bits for numbers in JSON, and makes Go's names of what is in maps.
+// library's own way from columns to values knows no numbers beyond 2^63, and has 53 bits for
+// numbers in JSON.
 type nested struct {
 	*parquet.Column
 	parts  []*nested
 	leaves int // number of leaves below it
-	isHalf bool
 }
 
 // A level says how many of the columns on the way to a part of a column can be null or empty, and
 // how many are repeated.
 type level struct{ definition, repetition int }
 
-func newNested(file *parquet.File, c *parquet.Column) *nested {
+func newNested(c *parquet.Column) (*nested, error) {
 	n := &nested{Column: c}
 	if c.Leaf() {
-		n.leaves, n.isHalf = 1, isHalf(file, c.Index())
+		if n.leaves = 1; c.Type().Kind() == parquet.FixedLenByteArray && c.Type().Length() == 2 {
+			return nil, fmt.Errorf("column %q is float16; write it as float32", strings.Join(c.Path(), "."))
+		}
 	}
-	for _, part := range c.Columns() {
-		n.parts = append(n.parts, newNested(file, part))
-		n.leaves += n.parts[len(n.parts)-1].leaves
+	for _, column := range c.Columns() {
+		part, err := newNested(column)
+		if err != nil {
+			return nil, err
+		}
+		n.parts, n.leaves = append(n.parts, part), n.leaves+part.leaves
 	}
-	return n
+	return n, nil
 }
 
-// isHalf says whether a leaf has numbers of 16 bits. The library delivers them as bytes.
-func isHalf(file *parquet.File, leaf int) bool {
-	for _, e := range file.Metadata().Schema {
-		if !e.Type.Valid {
-			continue
-		}
-		if leaf == 0 {
-			_, is := e.LogicalType.Value.(*format.Float16Type)
-			return is && e.TypeLength.V == 2
-		}
-		leaf--
+// logical is what the values are, beyond their stored type; nil: nothing.
+func (n *nested) logical() any {
+	if is := n.Type().LogicalType(); is != nil {
+		return is.Value
 	}
-	return false
+	return nil
 }
 
 // value returns the value of a row, from the row's values in each leaf.
@@ -73,18 +69,12 @@ func (n *nested) one(row [][]parquet.Value, at level) (any, error) {
 	if n.Leaf() {
 		return n.leaf(row[0][0])
 	}
-	if len(n.parts) == 1 && n.parts[0].Repeated() {
-		items, logical := n.parts[0], n.Type().LogicalType()
-		if logical != nil {
-			switch logical.Value.(type) {
-			case *format.ListType:
-				return items.list(row, at, items.element(n.Name()))
-			case *format.MapType:
-				if len(items.parts) == 2 {
-					return items.pairs(row, at)
-				}
-			}
+	if _, isList := n.logical().(*format.ListType); isList && len(n.parts) == 1 && n.parts[0].Repeated() {
+		items := n.parts[0]
+		if len(items.parts) == 1 { // items are wrapped in a group, except in some old files
+			return items.list(row, at, items.parts[0].value)
 		}
+		return items.list(row, at, items.one)
 	}
 	fields := make(map[string]any, len(n.parts))
 	for _, part := range n.parts {
@@ -95,15 +85,6 @@ func (n *nested) one(row [][]parquet.Value, at level) (any, error) {
 		fields[part.Name()], row = value, row[part.leaves:]
 	}
 	return fields, nil
-}
-
-// element returns the function that makes an item of a list. Items are wrapped in a group, except
-// in some old files.
-func (n *nested) element(list string) func([][]parquet.Value, level) (any, error) {
-	if len(n.parts) != 1 || n.Name() == "array" || n.Name() == list+"_tuple" {
-		return n.one
-	}
-	return n.parts[0].value
 }
 
 // list makes the items of a repeated column.
@@ -131,50 +112,21 @@ func (n *nested) list(row [][]parquet.Value, at level, item func([][]parquet.Val
 	return items, nil
 }
 
-// pairs turns a map into an object. Keys become strings, as JSON demands.
-func (n *nested) pairs(row [][]parquet.Value, at level) (map[string]any, error) {
-	fields := map[string]any{}
-	_, err := n.list(row, at, func(row [][]parquet.Value, at level) (any, error) {
-		key, values := n.parts[0], row[n.parts[0].leaves:]
-		name, err := key.value(row[:key.leaves], at)
-		if err != nil {
-			return nil, err
-		}
-		text, isText := name.(string)
-		if !isText {
-			written, err := json.Marshal(name)
-			if err != nil {
-				return nil, err
-			}
-			text = string(written)
-		}
-		fields[text], err = n.parts[1].value(values, at)
-		return nil, err
-	})
-	return fields, err
-}
-
 // leaf returns a single value.
 func (n *nested) leaf(v parquet.Value) (value any, err error) {
 	if v.IsNull() {
 		return nil, nil
 	}
-	logical := n.Type().LogicalType()
-	if logical != nil {
-		switch is := logical.Value.(type) {
-		case *format.IntType:
-			if !is.IsSigned && v.Kind() == parquet.Int64 {
-				return v.Uint64(), nil
-			}
-		case *format.JsonType:
-			if !json.Valid(v.ByteArray()) {
-				return nil, fmt.Errorf("%s: its value is no JSON", strings.Join(n.Path(), "."))
-			}
-			return json.RawMessage(v.ByteArray()), nil // numbers may have any number of digits
+	switch is := n.logical().(type) {
+	case *format.IntType:
+		if !is.IsSigned && v.Kind() == parquet.Int64 {
+			return v.Uint64(), nil
 		}
-	}
-	if n.isHalf {
-		return number(halfFloat(binary.LittleEndian.Uint16(v.ByteArray()))), nil
+	case *format.JsonType:
+		if !json.Valid(v.ByteArray()) {
+			return nil, fmt.Errorf("%s: its value is no JSON", strings.Join(n.Path(), "."))
+		}
+		return json.RawMessage(v.ByteArray()), nil // numbers may have any number of digits
 	}
 	if err := n.Type().AssignValue(reflect.ValueOf(&value).Elem(), v); err != nil {
 		return nil, fmt.Errorf("%s: %w", strings.Join(n.Path(), "."), err)
@@ -194,27 +146,6 @@ func (n *nested) leaf(v parquet.Value) (value any, err error) {
 func number(v float64) any {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
-	}
-	return v
-}
-
-// halfFloat decodes a float16.
-func halfFloat(bits uint16) float64 {
-	exponent, fraction := int(bits>>10&31), float64(bits&1023)
-	var v float64
-	switch exponent {
-	case 0:
-		v = math.Ldexp(fraction, -24)
-	case 31:
-		v = math.Inf(1)
-		if fraction != 0 {
-			v = math.NaN()
-		}
-	default:
-		v = math.Ldexp(1024+fraction, exponent-25)
-	}
-	if bits>>15 != 0 {
-		v = -v
 	}
 	return v
 }
