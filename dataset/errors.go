@@ -22,7 +22,7 @@ var (
 	ErrLabels    = errors.New("the labels of some are numbers, those of others names of classes")
 	ErrManifests = errors.New("has more than one manifest")
 	ErrClasses   = errors.New("labels do not fit the list of classes")
-	errLinkCycle = errors.New("link leads back to a directory above it; remove it, or list the images in a manifest")
+	errLinkCycle = errors.New("a link leads back to a directory above it; remove it, or list the images in a manifest")
 )
 
 // An EntryError is an error of opening one dataset of a list.

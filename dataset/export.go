@@ -28,17 +28,10 @@ type parquetRow struct {
 	Size        int64  `parquet:"size"`
 	ModTime     int64  `parquet:"mtime_ns"`
 	Problem     string `parquet:"problem,dict"`
-	Version     string `parquet:"version"`     // version of the object in a store that is the sample
 	Object      string `parquet:"object,dict"` // archive that holds the sample; "": the sample is a file or an object
-	Offset      int64  `parquet:"offset"`      // where the stored bytes are; Length says how many
+	Offset      int64  `parquet:"offset"`      // where the stored bytes are; Length says how many, and Coding how they are packed
 	Length      int64  `parquet:"length"`
 	Coding      int32  `parquet:"coding,dict"`
-	From        int64  `parquet:"from"`       // where the sample begins in the unpacked bytes
-	Block       int64  `parquet:"block,dict"` // length of the unpacked bytes
-	CRC         int32  `parquet:"crc"`
-	PixelHeight int32  `parquet:"pixel_height,dict"` // for pixels stored without a header
-	PixelWidth  int32  `parquet:"pixel_width,dict"`
-	Sum         int32  `parquet:"sum,dict"` // kind of checksum in crc
 }
 
 func parquetRowOf(d *Dataset, i int) parquetRow {
@@ -51,10 +44,7 @@ func parquetRowOf(d *Dataset, i int) parquetRow {
 	}
 	if t.isMember(i) {
 		m := &t.members[i]
-		r.Object, r.Offset, r.Length, r.Coding, r.From, r.Block = t.objects[m.object].name, m.Offset, m.Length, int32(m.Coding), m.From, m.Block
-		r.CRC, r.PixelHeight, r.PixelWidth, r.Sum = int32(m.CRC), int32(m.Height), int32(m.Width), int32(m.Sum)
-	} else {
-		r.Version = t.versions.get(i)
+		r.Object, r.Offset, r.Length, r.Coding = t.objects[m.object].name, m.Offset, m.Length, int32(m.Coding)
 	}
 	if r.Label >= 0 && int(r.Label) < len(d.Classes) {
 		r.Class = d.Classes[r.Label]
@@ -62,10 +52,9 @@ func parquetRowOf(d *Dataset, i int) parquetRow {
 	return r
 }
 
-// WriteParquet writes a row for each sample with everything that is known of it, for programs that
-// query tables. The columns are path, class, label, height, width, orientation, format, size,
-// mtime_ns and problem, and for where the sample is: version, object, offset, length, coding, from,
-// block, crc, sum, pixel_height and pixel_width.
+// WriteParquet writes a row for each sample, for programs that query tables. The columns are path,
+// class, label, height, width, orientation, format, size, mtime_ns and problem, and, of a sample in
+// an archive, object, offset, length and coding.
 func WriteParquet(ctx context.Context, w io.Writer, d *Dataset) error {
 	options := []parquet.WriterOption{&parquet.WriterConfig{
 		CreatedBy: "batchfs index", Compression: &parquet.Snappy, MaxRowsPerRowGroup: groupRows, PageBufferSize: pageBytes,

@@ -18,7 +18,6 @@ type contents struct {
 	names            []string // of the classes that labels number, if Classes does not name them
 	total            int      // how many rows the object has
 	unsettled        bool     // see stamp
-	dali             string   // why DALI's index of the object was not used; "": it was, or there is none
 	table            *table
 	rows             []int32 // of the table; nil: all
 	naming                   // relates the table's paths to names

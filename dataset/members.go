@@ -79,12 +79,6 @@ func (p *opening) addArchives(x *index, objects []object, known *earlierFacts) e
 	if err != nil {
 		return err
 	}
-	for i, c := range all {
-		if c.dali != "" && p.report.DALIProblem == "" { // one problem is enough to report
-			p.report.DALIProblem = p.src.nameOf(objects[i].name) + ": " + c.dali
-			p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(objects[i].name), "reason", c.dali)
-		}
-	}
 	if err = x.addContents(objects, all); err == nil && p.Part.N == 0 {
 		err = x.findOrder(p.src.within)
 	}
@@ -158,9 +152,10 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(done,
 	if p.src.within != "" && !c.Ordered {
 		c.Keep(func(i int) bool { return strings.HasPrefix(c.Samples[i].Name, p.src.within) })
 	}
-	has := newContents(o, c, headers)
-	has.dali = dali
-	return has, nil
+	if dali != "" {
+		p.Logger.Warn("DALI's index was not used", "tar", p.src.nameOf(o.name), "reason", dali)
+	}
+	return newContents(o, c, headers), nil
 }
 
 // ahead returns the parts of a tar that a search will read, according to DALI's index beside the

@@ -77,7 +77,6 @@ func (p *opening) runEntries(storages []*storage) (_ *index, err error) {
 		p.report.Scanned, p.report.Reused = p.report.Scanned+q.report.Scanned, p.report.Reused+q.report.Reused
 		p.report.addObjects(all[k])
 		p.files.problem = cmp.Or(p.files.problem, q.files.problem)
-		p.report.DALIProblem = cmp.Or(p.report.DALIProblem, q.report.DALIProblem)
 	}
 	return p.joinEntries(all)
 }

@@ -35,8 +35,6 @@ type Report struct {
 
 	// IndexProblem says why no index is kept, "" if one is kept or none was requested.
 	IndexProblem string `json:"index_problem,omitempty"`
-	// DALIProblem says which tar's DALI index was unusable, and why; "" if none was.
-	DALIProblem string `json:"dali_problem,omitempty"`
 }
 
 // IgnoredKinds describes how many files of which kinds are not samples, most frequent first: "3

@@ -256,7 +256,7 @@ func TestLinks(t *testing.T) {
 		p := newPlace(t)
 		p.images("a/1.jpg", "a/deep/2.jpg")
 		p.link(target, name)
-		p.refused(errLinkCycle, p.path(name)+": ", "")
+		p.refused(errLinkCycle, p.path(name), "")
 	}
 	// Two links that lead to each other's directory.
 	p = newPlace(t)

@@ -66,7 +66,7 @@ func (w *walker) read(dir string, above []fs.FileInfo) (self fs.FileInfo, dirs [
 		return nil, nil, err
 	}
 	if slices.ContainsFunc(above, func(dir fs.FileInfo) bool { return os.SameFile(dir, self) }) {
-		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(w.src.dir, w.lastLink(dir)), errLinkCycle)
+		return nil, nil, fmt.Errorf("%s: %w", filepath.Join(w.src.dir, dir), errLinkCycle)
 	}
 	w.out.Dirs = append(w.out.Dirs, dirStamp{[]byte(dir), newStamp(self.ModTime(), now)})
 	for err != io.EOF {
@@ -88,17 +88,6 @@ func (w *walker) read(dir string, above []fs.FileInfo) (self fs.FileInfo, dirs [
 		}
 	}
 	return self, dirs, nil
-}
-
-// lastLink is the link that led to path: path itself, or the nearest directory above it that is a
-// link.
-func (w *walker) lastLink(path string) string {
-	for p := path; p != "."; p = filepath.Dir(p) {
-		if info, err := os.Lstat(filepath.Join(w.src.dir, p)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return p
-		}
-	}
-	return path
 }
 
 // place adds an entry of a directory, unless it is a directory that must be listed. A broken link

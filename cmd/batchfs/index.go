@@ -145,9 +145,6 @@ func (r indexResult) print(out io.Writer) {
 	if r.Parquet != "" {
 		t.row("table", "%s", displayName(r.Parquet))
 	}
-	if r.DALIProblem != "" {
-		t.row("DALI's index", "not used: %s", displayName(r.DALIProblem))
-	}
 	if r.Entries != nil {
 		e := r.Entries
 		t.row("entry points", "%d JPEGs have them, %d can have none, %d not known; %s", e.Have, e.None, e.Other, formatBytes(e.Bytes))
