@@ -241,27 +241,3 @@ func TestAccept(t *testing.T) {
 	}
 	readers.Wait()
 }
-
-// BenchmarkRead reads one file of 100 KB repeatedly: from the page cache, from the disk, and
-// from the disk through the page cache.
-func BenchmarkRead(b *testing.B) {
-	for _, way := range []struct {
-		name string
-		how  Storage
-	}{{"ordinary", Storage{}}, {"direct", Storage{Direct: true}}, {"dropped", Storage{Direct: true, system: failing("direct", unix.EOPNOTSUPP)}}} {
-		b.Run(way.name, func(b *testing.B) {
-			p := newPlace(b)
-			p.how = way.how
-			p.write("1.jpg", pattern(100_000))
-			d := p.open("")
-			buf := wholePages(200_000)
-			b.SetBytes(100_000)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := d.Read(0, buf, nil); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

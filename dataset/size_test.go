@@ -1,16 +1,10 @@
 package dataset
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
-
-// imagenetRows is the size of ImageNet's training set.
-const imagenetRows = 1_281_167
 
 func imagenetPath(i int) string {
 	class := 1_440_764 + i/1281*13
@@ -76,63 +70,5 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 		if a, b := s.row[i], got.table.row[i]; a != b {
 			t.Fatalf("row %d: %+v became %+v", i, a, b)
 		}
-	}
-}
-
-// imagenetManifest writes a manifest with all columns, and its index.
-func imagenetManifest(b *testing.B) *place {
-	p := newPlace(b)
-	f, err := os.Create(p.path("m.csv"))
-	must(b, err)
-	w := bufio.NewWriter(f)
-	fmt.Fprintln(w, "path,label,height,width,format")
-	for i := range imagenetRows {
-		fmt.Fprintf(w, "%s,%d,%d,%d,jpeg\n", imagenetPath(i), i/1281, 300+i*7919%400, 300+i*7907%400)
-	}
-	w.Flush()
-	f.Close()
-	p.settle()
-	return p
-}
-
-func BenchmarkListManifest(b *testing.B) {
-	p := imagenetManifest(b)
-	for b.Loop() {
-		p.open("m.csv", func(o *Options) { o.Rescan = true }).Close()
-	}
-}
-
-func BenchmarkOpenIndexedManifest(b *testing.B) {
-	p := imagenetManifest(b)
-	p.open("m.csv").Close()
-	info, err := os.Stat(p.open("m.csv").IndexPath)
-	must(b, err)
-	runtime.GC()
-	for b.Loop() {
-		d := p.open("m.csv")
-		b.ReportMetric(float64(d.MemoryBytes())/float64(d.Len()), "table-B/row")
-		d.Close()
-	}
-	b.ReportMetric(float64(info.Size())/imagenetRows, "file-B/row")
-}
-
-// BenchmarkScan reads the headers of many small files.
-func BenchmarkScan(b *testing.B) {
-	p := newPlace(b)
-	const files = 20_000
-	for i := range files {
-		p.images(fmt.Sprintf("c%d/%d.jpg", i/1000, i))
-	}
-	for _, c := range []struct {
-		name string
-		set  func(o *Options)
-	}{{"headers", func(o *Options) { o.CacheDir = "" }}, {"rescan", func(o *Options) { o.Rescan = true }}} {
-		p.open("")
-		b.Run(c.name, func(b *testing.B) {
-			for b.Loop() {
-				p.open("", c.set).Close()
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/files, "ns/file")
-		})
 	}
 }
