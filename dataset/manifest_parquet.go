@@ -61,10 +61,8 @@ func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
 			if one.json, err = newNested(c); err != nil {
 				return nil, err
 			}
-		case !c.Leaf() || c.Repeated():
-			return nil, fmt.Errorf("column %q must be %s, but is a list or another nested type", name, kind)
-		case kind == "text" && c.Type().Kind() != parquet.ByteArray:
-			return nil, fmt.Errorf("column %q must be text, but is %s", name, c.Type().Kind())
+		case !c.Leaf() || c.Repeated() || kind == "text" && c.Type().Kind() != parquet.ByteArray:
+			return nil, fmt.Errorf("column %q must be %s", name, kind)
 		case to == &r.label && c.Type().Kind() == parquet.ByteArray:
 			r.kind = labelName
 		case to == &r.label:

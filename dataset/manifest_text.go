@@ -143,7 +143,7 @@ func (r *record) readJSON(line []byte) error {
 	case !json.Valid(line):
 		return fmt.Errorf("must be a JSON object: %w", json.Unmarshal(line, new(any)))
 	case line[0] != '{':
-		return fmt.Errorf("must be a JSON object, but is %s", jsonKind(line))
+		return errors.New("must be a JSON object")
 	}
 	r.path, r.label, r.height, r.width, r.format = "", "", "", "", ""
 	for _, value := range r.others {
@@ -185,18 +185,11 @@ func (r *record) setJSON(name string, to *string, value jx.Raw) error {
 	case to != &r.path && to != &r.format: // keep it as written
 		kind = jx.Invalid
 	case kind != jx.String:
-		return fmt.Errorf("%q must be a string, but is %s", name, jsonKind(value))
+		return fmt.Errorf("%q must be a string", name)
 	}
 	if kind == jx.String {
 		return json.Unmarshal(value, to)
 	}
 	*to = string(value)
 	return nil
-}
-
-// jsonKind names the type of a value.
-func jsonKind(value jx.Raw) string {
-	return map[jx.Type]string{
-		jx.String: "a string", jx.Number: "a number", jx.Bool: "true or false", jx.Array: "an array", jx.Object: "an object", jx.Null: "null",
-	}[value.Type()]
 }
