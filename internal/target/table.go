@@ -187,32 +187,16 @@ func (b *Builder) sumOf(i int, entries []entry) []byte {
 	if entries == nil {
 		entries = b.entries(i)
 	}
-	sum, buf, shapes := sha256.New(), []byte(nil), []byte(nil)
+	var buf []byte
 	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), s.objects} {
 		buf = le.AppendUint64(buf, uint64(v))
 	}
 	buf = appendText(appendText(buf, []byte(m.mask)), m.text)
 	for _, e := range entries {
-		if e.isShape {
-			shapes = appendText(shapes, e.data)
-			continue
-		}
-		o := decodeObject(e.data)
-		buf = le.AppendUint64(buf, uint64(o.ID))
-		for _, v := range []int{int(o.Label), int(o.Flags), len(o.Keypoints), int(bit(o.Visible != nil))} {
-			buf = le.AppendUint32(buf, uint32(v))
-		}
-		buf = appendFloats(buf, o.Box[:]...)
-		for _, p := range o.Keypoints {
-			buf = appendFloats(buf, p.X, p.Y, p.V)
-		}
-		if o.Visible != nil {
-			buf = appendFloats(buf, o.Visible[:]...)
-		}
+		buf = appendText(append(buf, bit(e.isShape)), e.data)
 	}
-	sum.Write(buf)
-	sum.Write(shapes)
-	return sum.Sum(nil)
+	sum := sha256.Sum256(buf)
+	return sum[:]
 }
 
 func appendText(to, text []byte) []byte {
