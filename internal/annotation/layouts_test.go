@@ -301,7 +301,7 @@ func TestManifest(t *testing.T) {
 // TestLabelMap: a value and its class in each line.
 func TestLabelMap(t *testing.T) {
 	for text, want := range map[string]string{
-		"7 0\n# road\n2,1\r\n3: -1\n": "[-1 -1 1 -1 -1 -1 -1 0]", "0 5": "[5]", "": "empty", "1": "line 1 must be", "1 2 3": "line 1 must be", "x 1": "line 1 must be",
+		"7 0\n\n 2\t1\r\n3 -1\n": "[-1 -1 1 -1 -1 -1 -1 0]", "0 5": "[5]", "": "empty", "1": "line 1 must be", "1 2 3": "line 1 must be", "x 1": "line 1 must be",
 		"-1 0": "line 1 must be", "65536 0": "line 1 must be", "1 0\n1 0": "line 2: the value 1 is there twice", "1 -2": "line 1 must be", "1 99999999999": "line 1 must be",
 	} {
 		values, err := parseLabelMap(text)

@@ -105,28 +105,22 @@ func parseLabelMap(text string) (values []int32, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		line, _, _ = strings.Cut(line, "#")
-		words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\r\n,:;", r) })
+		words := strings.Fields(line)
 		if len(words) == 0 {
 			continue
 		}
-		var pair [2]int64
-		for k := range min(len(words), 2) {
-			var bad error
-			if pair[k], bad = strconv.ParseInt(words[k], 10, 32); bad != nil {
-				err = bad
-			}
-		}
-		if err != nil || len(words) != 2 || pair[0] < 0 || pair[0] > maxValue || pair[1] < -1 {
+		value, bad := strconv.Atoi(words[0])
+		class, bad2 := strconv.ParseInt(words[len(words)-1], 10, 32)
+		if bad != nil || bad2 != nil || len(words) != 2 || value < 0 || value > maxValue || class < -1 {
 			return nil, fmt.Errorf("line %d must be a value from 0 to %d and its class, such as 7 0; -1 is no class", number, maxValue)
 		}
-		for int64(len(values)) <= pair[0] {
+		for len(values) <= value {
 			values = append(values, -2)
 		}
-		if values[pair[0]] != -2 {
-			return nil, fmt.Errorf("line %d: the value %d is there twice", number, pair[0])
+		if values[value] != -2 {
+			return nil, fmt.Errorf("line %d: the value %d is there twice", number, value)
 		}
-		values[pair[0]] = int32(pair[1])
+		values[value] = int32(class)
 	}
 	for k, class := range values {
 		values[k] = max(class, -1)
