@@ -121,8 +121,9 @@ formatted() {
 	[ -z "$unformatted" ]
 }
 
-# In these, goroutines share memory that the race detector should see.
-shared="./cache ./internal/pages ./engine ./fusefs ./pinned ./internal/store ./internal/tier ./integration/stress"
+# In these and in engine, goroutines share memory that the race detector should see. The longest
+# first, so that it is not left to run alone at the end.
+shared="./integration/stress ./internal/store ./internal/tier ./cache ./fusefs ./internal/pages ./pinned"
 # These mount something, or take long.
 mounting="./engine ./internal/profile ./integration ./integration/stress ./cmd/batchfs ./internal/gpu"
 
@@ -144,12 +145,15 @@ without_cgo_vet() {
 	check without_cgo go vet $(without_cgo go list -e -f '{{if and .GoFiles .IgnoredGoFiles}}{{.ImportPath}}{{end}}' ./...)
 }
 
-# Tests of real mounts wait for one another much of the time, so they run in two halves.
-first_half='^Test[A-P]'
+# Tests of real mounts wait for one another much of the time, so they run in three parts.
+first_part='^Test[A-F]'
+second_part='^Test[G-Q]'
 # shellcheck disable=SC2086 # flags, or none
-mounts_first() { check tests ${RACE:-} -run "$first_half" ./integration; }
+mounts_first() { check tests ${RACE:-} -run "$first_part" ./integration; }
 # shellcheck disable=SC2086
-mounts_second() { check tests ${RACE:-} -skip "$first_half" ./integration; }
+mounts_second() { check tests ${RACE:-} -run "$second_part" ./integration; }
+# shellcheck disable=SC2086
+mounts_third() { check tests ${RACE:-} -skip "$first_part|$second_part" ./integration; }
 
 # One call at a time fails: what that shows is no matter of the race detector, with which the
 # stress program has storage that fails and too little memory.
@@ -159,13 +163,18 @@ faults='^Test(Faults|FaultsAtStart|Allocations)$'
 # goroutines in the other tests of their packages.
 long='^Test(Quotas|FormsMakeTheSameBytes|PackedHitsPerBatch|PackedBesideALocalCache|AnyLimitWithMasks)$'
 
-# The longest first, so that it is not left to run alone at the end.
-# shellcheck disable=SC2046,SC2086 # lists of words
-racing() { check tests $race -skip "$faults|$long" -p "$(nproc)" ./integration/stress ./engine $shared; }
+# Those of engine mostly take one processor at a time, so they run in two parts.
+engine_part='^Test[A-F]'
+# shellcheck disable=SC2086 # flags
+racing_first() { check tests $race -run "$engine_part" -skip "$long" ./engine; }
+# shellcheck disable=SC2086
+racing_second() { check tests $race -skip "$engine_part|$long" ./engine; }
+# shellcheck disable=SC2086 # flags, and a list of words
+racing_others() { check tests $race -skip "$faults|$long" -p 1 $shared; }
 failing_calls() { check tests -run "$faults" ./integration/stress; }
 long_ones() { check tests -run "$long" -p "$(nproc)" ./engine ./internal/store; }
 # shellcheck disable=SC2046,SC2086
-others() { check tests -p "$(nproc)" $(but $shared ./integration); }
+others() { check tests -p "$(nproc)" $(but $shared ./engine ./integration); }
 # shellcheck disable=SC2046,SC2086
 everything() { check tests $race -p "$(nproc)" ./integration/stress $(but ./integration); }
 
@@ -216,38 +225,40 @@ fi
 
 if [ "$what" = test ]; then scripts/deps.sh test & else scripts/deps.sh test nightly & fi
 dependencies=$!
-style
 
-# What mounts waits much of the time, in which the next stage is compiled.
+# Vet, the linker and what mounts leave processors idle, on which the last stage is compiled.
 compile_racing() {
-	nice -n 19 env GOFLAGS="$GOFLAGS $race" scripts/build.sh "$logs/ahead/batchfs"
+	nice -n 19 env GOFLAGS="$GOFLAGS $race" scripts/build.sh "$logs/race/batchfs"
 	# shellcheck disable=SC2086 # lists of words
-	nice -n 19 go test $race -vet=off -run '^$' -p 1 $shared
+	nice -n 19 go test $race -vet=off -run '^$' -p 1 ./engine $shared
 } >/dev/null 2>&1
 
 if [ "$what" = test ]; then
+	compile_racing &
+	compiled=$!
+	trap 'kill "$compiled" 2>/dev/null; rm -rf "$logs"' EXIT TERM
+	style
 	check binary plain
 	needed
 	say 'all tests'
-	compile_racing &
-	compiled=$!
-	together mounts_first mounts_second others failing_calls long_ones one_processor
+	together mounts_first mounts_second mounts_third others failing_calls long_ones one_processor
 	wait "$compiled" || true # it fails again where it is shown
 	stage 'what goroutines share, with the race detector'
 	# shellcheck disable=SC2086 # flags
 	check binary race $race
-	check racing
+	together racing_first racing_second racing_others
 	[ -z "$failed" ]
 	exit
 fi
 
+style
 without_cgo_vet
 say 'all tests, with the race detector'
 # shellcheck disable=SC2086 # flags
 check binary race $race
 needed
 RACE=$race
-together mounts_first mounts_second everything
+together mounts_first mounts_second mounts_third everything
 check binary plain
 RACE=
 together one_processor wheel_and_examples sanitizers
