@@ -141,7 +141,7 @@ func TestExamplesWithTargets(t *testing.T) {
 		{"detector", []string{"--kind", "coco", "--images", "1000"}, "average precision", "12", 0.65, []string{"torchvision", "PIL", "pycocotools"}},
 	} {
 		if testing.Short() {
-			e.gen, e.epochs, e.atLeast = append(e.gen, "--images", "24"), "1", 0
+			e.gen, e.epochs, e.atLeast = append(e.gen, "--images", "12"), "1", 0
 		}
 		t.Run(e.name, func(t *testing.T) {
 			python, program, data := testkit.Python(t, "torch", "numpy"), "../examples/"+e.name+".py", filepath.Join(scratch(t), "data")

@@ -230,19 +230,19 @@ class OnAMount(unittest.TestCase):
     def test_data_loader_that_is_given_up(self):
         with batchfs.mount(DATASET, batch_size=1, resize="stretch", size="24x32", shuffle=True) as mount:
             # A worker that is spawned imports PyTorch, which takes long.
-            for workers, options in ((2, {}), (2, {"persistent_workers": True}), (1, {"multiprocessing_context": "spawn"})):
+            for workers, times, options in ((2, 2, {}), (2, 2, {"persistent_workers": True}), (1, 1, {"multiprocessing_context": "spawn"})):
                 b = batchfs.Batches(mount)
                 loader = DataLoader(b, batch_size=None, num_workers=workers, **options)
-                for _ in range(2):
+                for _ in range(times):
                     torch.manual_seed(0)  # makes loops that look the same to their workers
                     loop = iter(loader)
                     next(loop)
                     del loop
                 self.assertEqual(b.epoch, 0, options)
-                for epoch in range(2):
+                for epoch in range(times):
                     torch.manual_seed(0)
                     self.assertEqual(ids(loader), ids(b[epoch, i] for i in range(b.count(epoch))), options)
-                self.assertEqual(b.epoch, 2, options)
+                self.assertEqual(b.epoch, times, options)
 
     @needs_torch
     def test_to_device(self):

@@ -4,7 +4,7 @@
 # check    gofmt, vet, and the packages that mount nothing and take seconds: for use while you work.
 # test     every test once, with fewer of the random cases (-short). The packages where goroutines
 #          share memory run with the race detector, and so does the daemon that the stress program
-#          drives for half a minute, while storage fails and memory is short; where calls are made
+#          drives for a third of a minute, while storage fails and memory is short; where calls are made
 #          to fail one at a time, the daemon runs without it. Some tests run on one processor.
 # nightly  everything: every test with the race detector, the packages that depend on scheduling on
 #          one processor, the JPEG decoder with sanitizers, what has C in it without cgo, and each

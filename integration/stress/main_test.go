@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	stressFor    = flag.Duration("stress.for", 0, "how long TestStress runs in all; 0: two minutes, and half of one with -short")
+	stressFor    = flag.Duration("stress.for", 0, "how long TestStress runs in all; 0: two minutes, and a third of one with -short")
 	stressSeed   = flag.Uint64("stress.seed", 0, "seed of the first round; 0: one that the clock chooses in a long run, a fixed one by default")
 	stressRounds = flag.Int("stress.rounds", 0, "end after so many rounds; 0: after -stress.for")
 	stressSame   = flag.Bool("stress.same", false, "give every round the same seed")

@@ -21,7 +21,7 @@ func TestStress(t *testing.T) {
 	if length == 0 {
 		length = 2 * time.Minute
 		if testing.Short() {
-			length = 30 * time.Second
+			length = 20 * time.Second
 		}
 	}
 	began := time.Now()
