@@ -20,16 +20,16 @@ type item struct {
 }
 
 // An attempt is one way to make an item. Another one may follow it: with the whole file, if a part
-// of it was not enough; with another sample, if this one is bad; on a processor, if the GPU does not
-// make it; or with more memory. Each begins when the one before has ended, and goes the same way,
-// from a load to a drawer.
+// of it was not enough; with another sample, if this one is bad; on a processor, if the GPU does
+// not make it; or with more memory. Each begins when the one before has ended, and goes the same
+// way, from a load to a drawer.
 type attempt struct {
 	id    int64        // the sample: the slot's own, or one that replaces it
 	part  catalog.Part // the part of it
 	whole bool         // all of the file is read
 	again bool         // it was read before, and given up
 	asks  amount       // what it takes, if there was too little memory for it
-	gpu   *gpuWorker   // the worker that has it in a portion, for which JPEGs are read whole; nil: none
+	gpu   *gpuWorker   // has it in a portion, for which JPEGs are read whole; nil: no worker has it
 
 	replaces *replacement // the search that the sample was found in; nil: it is the slot's own
 }
@@ -70,8 +70,8 @@ func (it *item) shows(p catalog.Part) bool {
 	return p == of || of == catalog.Both || of == catalog.WithArrays
 }
 
-// isKnownGood reports whether the item's part of its sample, which the batch does not show, is known
-// to be good.
+// isKnownGood reports whether the item's part of its sample, which the batch does not show, is
+// known to be good.
 func (it *item) isKnownGood() bool {
 	if it.shows(it.part) || !it.batches.bad.knownGood.has(it.part, it.id, it.source().Epoch) {
 		return false

@@ -26,7 +26,7 @@ type load struct {
 	fetching      atomic.Int64 // what is being read from storage; see fetchingOf
 	fetchingSince atomic.Int64 // since when, counted from hungReads.began; 0: none
 
-	// Guarded by batches.mu, except for the item's attempt, which belongs to the holder of the load.
+	// Guarded by batches.mu, except for the item's attempt, which is the holder's.
 	item    item  // where the sample belongs
 	stalled bool  // its read hangs, and another load stands in for it
 	room    int64 // bytes left for drawing its sample, if that is a large one
