@@ -9,23 +9,9 @@
 
 #include <jpeglib.h>
 #include <jerror.h>
-/* libjpeg-turbo's own header, which most systems install; see skip_columns. */
-#ifdef __has_include
-#if __has_include(<jpegint.h>)
-#include <jpegint.h>
-#define HAS_JPEGINT
-#endif
-#endif
-
 #ifndef LIBJPEG_TURBO_VERSION_NUMBER
 #error "batchfs needs libjpeg-turbo: on Debian and Ubuntu, apt-get install libjpeg-turbo8-dev or libjpeg62-turbo-dev"
 #endif
-
-/* The MCUs of each row to decode, and the original function that decodes them. */
-typedef struct {
-    boolean (*decode_mcu)(j_decompress_ptr c, JBLOCKROW *blocks);
-    JDIMENSION next, first, last;
-} mcu_columns;
 
 /* One image being decoded. The decompressor lives for one call: libjpeg keeps tables between
  * images, and would use them for images that lack tables of their own. Creating one takes
@@ -35,7 +21,6 @@ typedef struct {
     struct jpeg_error_mgr errors;
     jmp_buf jump;
     bfs_kept *kept;
-    mcu_columns columns;
 } job;
 
 static job *self(j_common_ptr c)
@@ -158,33 +143,6 @@ static int can_crop(j_decompress_ptr c)
     return 1;
 }
 
-#ifdef HAS_JPEGINT
-/* decode_mcu replaces the entropy decoder's function, which skips an MCU when given no
- * blocks. */
-static boolean decode_mcu(j_decompress_ptr c, JBLOCKROW *blocks)
-{
-    mcu_columns *m = &self((j_common_ptr)c)->columns;
-    const JDIMENSION at = m->next;
-    m->next = at + 1 < c->MCUs_per_row ? at + 1 : 0;
-    return m->decode_mcu(c, at < m->first || at > m->last ? NULL : blocks);
-}
-#endif
-
-/* skip_columns skips MCUs left and right of n pixels. This saves a third of entropy decoding.
- * libjpeg does it in rows that it skips, but not beside a crop, and has no public way to request
- * it. Without libjpeg's internal header, those MCUs are decoded needlessly. */
-static void skip_columns(j_decompress_ptr c, JDIMENSION from, JDIMENSION n)
-{
-#ifdef HAS_JPEGINT
-    mcu_columns *m = &self((j_common_ptr)c)->columns;
-    const JDIMENSION width = MIN_SCALED(c) * (c->num_components == 1 ? 1 : c->max_h_samp_factor);
-    if (jpeg_has_multiple_scans(c) || c->arith_code)
-        return; /* all coefficients have already been read */
-    *m = (mcu_columns){c->entropy->decode_mcu, 0, from / width, (from + n - 1) / width};
-    c->entropy->decode_mcu = decode_mcu;
-#endif
-}
-
 /* crop makes libjpeg leave out what lies left and right of the region, and returns how many
  * pixels of each row precede the region. */
 static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
@@ -192,12 +150,10 @@ static JDIMENSION crop(j_decompress_ptr c, const bfs_view *v)
     JDIMENSION from = v->x > MARGIN ? v->x - MARGIN : 0;
     JDIMENSION to = v->x + v->w + MARGIN;
     JDIMENSION n = (to < c->output_width ? to : c->output_width) - from;
-    if (n < c->output_width && can_crop(c)) {
+    if (n < c->output_width && can_crop(c))
         jpeg_crop_scanline(c, &from, &n);
-        skip_columns(c, from, n);
-    } else {
+    else
         from = 0;
-    }
     return v->x - from;
 }
 
