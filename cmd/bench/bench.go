@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,10 +17,8 @@ import (
 // then.
 type stage struct {
 	options
-	ctx      context.Context // until the run is interrupted
-	scenario string          // that runs
-	progress io.Writer       // a terminal, or nowhere
-	ends     []func() error  // what is left to end
+	ctx  context.Context // until the run is interrupted
+	ends []func() error  // what is left to end
 }
 
 // A bench is a stage with the datasets that the scenarios of a run share, and mounts of them.
@@ -77,20 +74,12 @@ func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
 
 // print prints rows of the table.
 func (s *stage) print(rows ...row) {
-	s.clear()
 	for _, r := range rows {
 		if r.missing == nil || !r.quiet {
 			fmt.Println(r)
 		}
 	}
 }
-
-// step shows, on a temporary line, that part i of n has begun, counted from 0.
-func (s *stage) step(what string, i, n int) {
-	fmt.Fprintf(s.progress, "\r\033[K%s: %s, %d of %d", s.scenario, what, i+1, n)
-}
-
-func (s *stage) clear() { fmt.Fprint(s.progress, "\r\033[K") }
 
 // cache is the directory of the index.
 func (s *stage) cache() string { return filepath.Join(s.work, "cache") }

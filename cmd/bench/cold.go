@@ -31,7 +31,6 @@ import (
 // page cache, and that of the disk.
 func coldEpochs(b *bench) {
 	jpegs, mixed := b.photos().Root(), filepath.Join(b.work, "mixed") // of its photos, 4 of 10 are stored raw
-	b.step("making raw copies", 0, 1)
 	b.command("convert", "--raw-ratio", "0.4", jpegs, mixed)
 	b.command("index", mixed)
 	for _, c := range []struct {

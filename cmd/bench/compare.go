@@ -19,7 +19,6 @@ const notWorse = 0.98
 // build builds batchfs as it was at a commit, in a working tree of its own.
 func build(b *bench, commit string) (binary string) {
 	tree := filepath.Join(b.work, "older")
-	b.step("building "+commit, 0, 1)
 	if out, err := exec.CommandContext(b.ctx, "git", "worktree", "add", "--detach", tree, commit).CombinedOutput(); err != nil {
 		check(fmt.Errorf("%s: %s", commit, lastLine(out)))
 	}

@@ -86,12 +86,10 @@ func (s *stage) hold(what string, rounds int, contenders ...contender) (r result
 			r[i].missing = err
 		}
 		for i, one := range contenders {
-			s.step(what+", getting ready", i, len(turns))
 			attempt(i, func() { turns[i] = one.start() })
 		}
 		rounds := cmp.Or(rounds, s.rounds)
 		for round := range rounds {
-			s.step(what, round, rounds)
 			for k := range turns { // who goes first alternates
 				i := (k + round) % len(turns)
 				if r[i].missing == nil {

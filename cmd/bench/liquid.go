@@ -141,7 +141,6 @@ func (b *bench) mixed(yield func(*mixData) bool) {
 
 // prepareMixes makes copies of the images in all forms.
 func prepareMixes(b *bench, p *pipeline, set *pictures) *mixData {
-	b.step(p.name+", copying images", 0, 1)
 	d := &mixData{pipeline: p, dir: filepath.Join(b.work, "mixes "+p.name), takes: map[kind]takes{}}
 	n := min(p.images, set.images) / p.batch * p.batch
 	if n == 0 {
@@ -155,7 +154,6 @@ func prepareMixes(b *bench, p *pipeline, set *pictures) *mixData {
 		d.paths, d.labels = append(d.paths, path), append(d.labels, set.Label(k*set.images/n))
 	}
 	for f, ratio := range map[shard.Cost]string{shard.Packed: "--packed-ratio", shard.Raw: "--raw-ratio"} {
-		b.step(p.name+", "+f.String()+" copies", 0, 1)
 		b.command("convert", ratio, "1", d.of(shard.Encoded), d.of(f))
 	}
 	return d

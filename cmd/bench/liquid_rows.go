@@ -110,7 +110,6 @@ func (b *bench) draw(diagrams []chart.Diagram, name string) {
 		var picture bytes.Buffer
 		check(chart.Draw(&picture, "svg", 11, 8, diagrams...))
 		write(path, picture.Bytes())
-		b.clear()
 		fmt.Fprintln(os.Stderr, "bench: drew", path)
 	}
 }

@@ -26,7 +26,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -35,8 +34,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/term"
 )
 
 func main() {
@@ -63,7 +60,7 @@ type options struct {
 }
 
 func run(ctx context.Context) error {
-	b := &bench{stage: stage{ctx: ctx, progress: io.Discard}}
+	b := &bench{stage: stage{ctx: ctx}}
 	flag.StringVar(&b.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
 	flag.StringVar(&b.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&b.libraries, "libraries", "bin/batchfs-libraries", "the `binary` of batchfs with the build tag libraries")
@@ -102,9 +99,6 @@ func run(ctx context.Context) error {
 }
 
 func (b *bench) prepare() (err error) {
-	if term.IsTerminal(int(os.Stderr.Fd())) {
-		b.progress = os.Stderr
-	}
 	if b.work, err = os.MkdirTemp(b.work, "batchfs-bench-"); err != nil {
 		return err
 	}
@@ -121,13 +115,10 @@ func (b *bench) prepare() (err error) {
 func (b *bench) measureAll(wanted []scenario) error {
 	failed := 0
 	for _, s := range wanted {
-		b.scenario = s.name
 		if err := b.within(func() { s.run(b) }); err != nil {
 			failed++
-			b.clear()
 			fmt.Printf("%-66s FAILED: %v\n", s.name, err)
 		}
-		b.clear()
 		if b.ctx.Err() != nil {
 			return errors.New("interrupted")
 		}

@@ -37,7 +37,6 @@ var (
 // to float16.
 func h100s(b *bench) {
 	packed := filepath.Join(b.work, "packed photos")
-	b.step("packed copies", 0, 1)
 	b.command("convert", "--packed-ratio", "1", b.photos().Root(), packed)
 	r := b.hold("emulated H100s", 0, everMore(b, b.photos().Root(), ""), everMore(b, packed, ".bfs"))
 	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)

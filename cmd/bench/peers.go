@@ -159,8 +159,7 @@ func (b *bench) bestOf(p *peer, batches int) (best *consumer) {
 	check(p.missing)
 	var most float64
 	var failed error
-	for i, workers := range p.workers {
-		b.step(p.name+", numbers of workers", i, len(p.workers))
+	for _, workers := range p.workers {
 		same := []string{"--workers", strconv.Itoa(workers), "--batch-size", strconv.Itoa(cmp.Or(p.batch, peerBatch)), "--size", "224"}
 		var c *consumer
 		var found figures
@@ -224,7 +223,6 @@ func remotePeers(b *bench) {
 // pack puts the photos into the bucket as shards and returns how many of them are tars, or why it
 // cannot.
 func pack(b *bench, o *objectStore, as string) (shards int, err error) {
-	b.step("shards of "+as, 0, 1)
 	dir := filepath.Join(o.dir, as)
 	out, err := b.script("pack.py", "--dataset", b.photos().Root(), "--as", as, "--out", dir).CombinedOutput()
 	if err != nil {

@@ -52,7 +52,6 @@ func (b *bench) need(kind, format string, images int) *pictures {
 	if p := b.made[name]; p != nil {
 		return p
 	}
-	b.step("drawing "+kind+" images", 0, 1)
 	p, dir := &pictures{kind: kind, images: images}, filepath.Join(b.work, name)
 	if kind == "real" {
 		drawReal(b.realPhotos, dir, images)
@@ -117,7 +116,6 @@ const discs = 7
 // targets.
 func annotate(b *bench, p *pictures, targets string) []string {
 	if p.boxes == "" {
-		b.step("drawing masks", 0, 1)
 		p.masks = filepath.Join(b.work, p.kind+"-masks")
 		p.boxes = p.masks + ".json"
 		p.draw()

@@ -94,7 +94,6 @@ func (b *bench) indexed(list ...string) *objectStore {
 		check(fmt.Errorf("the object store did not start: %w", err))
 	}
 	for _, name := range list {
-		b.step("index of "+name, 0, 1)
 		b.command(append([]string{"index", o.url(name)}, o.flags()...)...)
 	}
 	return o
