@@ -319,23 +319,6 @@ func TestManifestIsNotConfinedByLinks(t *testing.T) {
 	}
 }
 
-func TestManifestUnreadableRows(t *testing.T) {
-	p := newPlace(t)
-	p.images("a.jpg", "d/b.jpg")
-	p.write("no.jpg", "rubbish")
-	p.write("m.csv", "path\na.jpg\ngone.jpg\nd\na.jpg/x\nno.jpg\na.jpg\n")
-	d := p.open("m.csv")
-	var problems []string
-	for i := range d.Len() {
-		problems = append(problems, d.Problem(i))
-	}
-	want := []string{"", "no such file or directory", "not a regular file", "not a directory", "no image", ""}
-	equal(t, want, problems, "")
-	if r := d.Report; r.Unreadable != 4 || r.Samples != 6 {
-		t.Errorf("report %+v", r)
-	}
-}
-
 func TestGivenHeaderNeedsNoFile(t *testing.T) {
 	p := newPlace(t)
 	p.images("a.jpg", "b.jpg")

@@ -322,24 +322,3 @@ func TestNoDataset(t *testing.T) {
 		p.refused(os.ErrPermission, "some", "")
 	}
 }
-
-// TestOpenLooksAtItsContext: Open checks its context before and between all its steps.
-func TestOpenLooksAtItsContext(t *testing.T) {
-	p := newPlace(t)
-	for i := range 40 {
-		p.images(fmt.Sprintf("%02d/a.jpg", i))
-	}
-	p.settle()
-	for _, kept := range []bool{false, true} {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		if _, err := Open(ctx, p.root, p.options()); !errors.Is(err, context.Canceled) {
-			t.Errorf("index kept: %t: %v", kept, err)
-		}
-		if n := p.probes(); n > 0 {
-			t.Errorf("index kept: %t: %d headers were read", kept, n)
-		}
-		p.open("")
-		p.probes()
-	}
-}
