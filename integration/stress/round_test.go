@@ -246,7 +246,11 @@ func (r *round) tell(t *testing.T) {
 		t.Logf("%s:\n%s", filepath.Base(name), tail(string(text), 12))
 	}
 	text, _ := os.ReadFile(filepath.Join(r.dir, "log"))
-	t.Logf("the daemon's log:\n%s", tail(string(text), 150))
+	log, goroutines, crashed := strings.Cut(string(text), "\ngoroutine ")
+	t.Logf("the daemon's log:\n%s", tail(log, 60))
+	if crashed {
+		t.Logf("the goroutines of its crash:\n%s", tail(goroutines, 90))
+	}
 }
 
 // tail returns the last lines of a text.
