@@ -62,15 +62,15 @@ func (d *Dataset) Verify(ctx context.Context, part dataset.Share, w Work) (v Ver
 			return v, err
 		}
 		v.Masks = of.Samples
-		v.add(of, d.masks, d.maskOptions.Rows)
+		v.add(of)
 	}
-	for i, ds := range d.arrays {
+	for _, ds := range d.arrays {
 		of, err := w.verifyArrays(ctx, ds)
 		if err != nil {
 			return v, err
 		}
 		v.Arrays += of.Samples
-		v.add(of, ds, d.ArrayOptions[i].Rows)
+		v.add(of)
 	}
 	return v, nil
 }
@@ -172,21 +172,11 @@ func (d *Dataset) checkMasks(ignoreOrientation bool) {
 	}
 }
 
-// add adds what was found of files beside images, which are listed by the numbers of the samples
-// that have them; -1: none has.
-func (v *Verdict) add(of Verdict, ds *dataset.Dataset, rows []int32) {
-	owners := map[string]int{}
-	for id, row := range slices.Backward(rows) {
-		if row >= 0 {
-			owners[ds.Path(int(row))] = id
-		}
-	}
+// add adds what was found of files beside images, which have no numbers.
+func (v *Verdict) add(of Verdict) {
 	for _, list := range [][]dataset.BadFile{of.Bad, of.Unread} {
 		for i := range list {
-			id, owned := owners[list[i].Path]
-			if list[i].ID = id; !owned {
-				list[i].ID = -1
-			}
+			list[i].ID = -1
 		}
 	}
 	v.Bad, v.Unread = append(v.Bad, of.Bad...), append(v.Unread, of.Unread...)
