@@ -28,13 +28,12 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 		return err
 	}
 	rec.line, rec.unit = 1, "row"
-	return eachRow(file, columns, func() error {
-		if err := emit(); err != nil {
+	for _, group := range file.RowGroups() {
+		if err := rec.eachRow(group, columns, emit); err != nil {
 			return err
 		}
-		rec.line++
-		return nil
-	})
+	}
+	return nil
 }
 
 // columnsOf returns the columns of a file that have a field in the record.

@@ -92,18 +92,9 @@ func checkChunks(file *parquet.File, columns []*column) error {
 	return nil
 }
 
-// eachRow calls emit for each row of a file, after storing the texts of the columns. The texts are
+// eachRow calls emit for each row of a group, after storing the texts of the columns. The texts are
 // valid only during the call.
-func eachRow(file *parquet.File, columns []*column, emit func() error) error {
-	for _, group := range file.RowGroups() {
-		if err := eachRowOf(group, columns, emit); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func eachRowOf(group parquet.RowGroup, columns []*column, emit func() error) error {
+func (r *record) eachRow(group parquet.RowGroup, columns []*column, emit func() error) error {
 	chunks := group.ColumnChunks()
 	for _, c := range columns {
 		for _, l := range c.leaves {
@@ -120,6 +111,7 @@ func eachRowOf(group parquet.RowGroup, columns []*column, emit func() error) err
 		if err := emit(); err != nil {
 			return err
 		}
+		r.line++
 	}
 	return nil
 }

@@ -73,21 +73,15 @@ func Open(ctx context.Context, path string, o Options) (d *Dataset, err error) {
 		d.Images, err = d.open(ctx, path, o.Source)
 		return d, err
 	}
-	o.dir = roomBeside(o.Source)
+	if o.dir = o.Source.IndexAt; o.dir == "" || store.IsURL(o.dir) { // beside the index
+		o.dir = o.Source.CacheDir
+	}
 	found, err := search(ctx, path, o)
 	if err != nil {
 		return d, d.explain(ctx, path, err)
 	}
 	d.Found = found
 	return d, d.openAnnotated(ctx)
-}
-
-// roomBeside is the directory that the index of a dataset is in; "": nowhere.
-func roomBeside(o dataset.Options) string {
-	if o.IndexAt == "" || store.IsURL(o.IndexAt) {
-		return o.CacheDir
-	}
-	return o.IndexAt
 }
 
 // explain returns what is wrong with the dataset itself, if nothing is at its path and so nothing
