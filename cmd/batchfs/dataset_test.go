@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -150,7 +151,7 @@ func TestSummaryGoesWhereItIsSeen(t *testing.T) {
 		{logOptions{file: file, asJSON: true}, "batchfs: 5 images\n", `"msg":"5 images"}` + "\n"},
 	} {
 		_ = os.Remove(file)
-		got := logged(t, test.o, false, func(l *mountLog) { l.state("5 images") })
+		got := logged(t, test.o, func(l *mountLog) { l.tell(slog.LevelInfo, "5 images", "") })
 		text, _ := os.ReadFile(file)
 		if !strings.HasSuffix(got, test.err) || strings.Count(got, "\n") != 1 || !strings.HasSuffix(string(text), test.file) || test.file == "" && len(text) > 0 {
 			t.Errorf("%+v: %q, and the log %q", test.o, got, text)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"log/slog"
 )
@@ -12,8 +13,6 @@ type mountLog struct {
 	file    *logFile   // nil: standard error
 	writer  *logWriter // of the log
 	console *logWriter // for messages to the user; the same as writer if the log goes to standard error
-	watched bool       // the log goes to a terminal as text, so that messages need no log lines of their own
-	talking bool       // there is a terminal for messages
 	strict  bool       // standard error holds nothing but JSON
 }
 
@@ -31,8 +30,8 @@ func (c *console) openLog(o logOptions) (*mountLog, error) {
 		slog.New(handler(&line)).Error("log lines were dropped, since nothing read them", "lines", n)
 		return line.Bytes()
 	}
-	l := &mountLog{console: newLogWriter(c.err, lost), talking: interactive(c.err), strict: o.asJSON && o.file == ""}
-	l.writer, l.watched = l.console, l.talking && !o.asJSON && o.file == ""
+	l := &mountLog{console: newLogWriter(c.err, lost), strict: o.asJSON && o.file == ""}
+	l.writer = l.console
 	if o.file != "" {
 		var err error
 		if l.file, err = openLogFile(o.file); err != nil {
@@ -60,33 +59,24 @@ func (l *mountLog) close() {
 	l.writer.close()
 }
 
-// say prints a message to the user only.
-func (l *mountLog) say(format string, args ...any) { (&console{err: l.console}).say(format, args...) }
-
-// state tells the user what is mounted, wherever messages go, and a log file as well.
-func (l *mountLog) state(message string) {
+// tell tells the user something about a mount, and what to do about it, if anything: as messages
+// or, if standard error holds nothing but JSON, in the log. A log file has it, too.
+func (l *mountLog) tell(level slog.Level, message, hint string) {
 	if !l.strict {
-		l.say("%s", message)
-	}
-	if l.strict || l.file != nil {
-		l.Info(message)
-	}
-}
-
-// announce tells the user something about a running mount: as a log line, since a program may
-// read the log, and at a terminal like any other message.
-func (l *mountLog) announce(message, hint string) {
-	if l.watched || l.file != nil && l.talking {
-		l.say("%s", message)
+		to := &console{err: l.console}
+		to.say("%s", message)
 		if hint != "" {
-			l.say("hint: %s", hint)
+			to.say("hint: %s", hint)
 		}
 	}
-	switch {
-	case l.watched:
-	case hint != "":
-		l.Warn(message, "hint", hint)
-	default:
-		l.Warn(message)
+	if l.strict || l.file != nil {
+		args := []any{"hint", hint}
+		if hint == "" {
+			args = nil
+		}
+		l.Log(context.Background(), level, message, args...)
 	}
 }
+
+// warn is tell for what may be wrong.
+func (l *mountLog) warn(message, hint string) { l.tell(slog.LevelWarn, message, hint) }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -179,10 +180,10 @@ func (r *mountRequest) mount(ctx context.Context) error {
 	if err != nil {
 		return end(err)
 	}
-	r.log.state(summary(r.dataset, ds) + r.annotated + padding(e.Catalog().Plan))
+	r.log.tell(slog.LevelInfo, summary(r.dataset, ds)+r.annotated+padding(e.Catalog().Plan), "")
 	if d := r.engine.Device; d != nil && r.gpu.which == gpuAuto && gpu.Given() > 1 {
-		r.log.state(fmt.Sprintf("batches can be read on one of %d GPUs, %s; for a rank that trains on "+
-			"another one, make another mount with --%s N", gpu.Given(), d.UUID(), gpuFlag))
+		r.log.tell(slog.LevelInfo, fmt.Sprintf("batches can be read on one of %d GPUs, %s; for a rank that trains on "+
+			"another one, make another mount with --%s N", gpu.Given(), d.UUID(), gpuFlag), "")
 	}
 	r.prepareThreads(ds.Remote)
 	if err := r.announce(m); err != nil {
@@ -220,7 +221,7 @@ func (r *mountRequest) warnOfNothing(samples int, e *engine.Engine) {
 	if r.engine.Partition != shard.Ranges {
 		who, has, flag, size = "the dataset", samples, "--global-batch", r.engine.BatchSize*r.engine.Shards
 	}
-	r.log.announce(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
+	r.log.warn(fmt.Sprintf("every epoch has 0 batches: %s has %s, fewer than %s %d, and --last-batch drop drops them",
 		who, count(has, "sample"), flag, size), fmt.Sprintf("use a smaller %s, or --last-batch fill", flag))
 }
 
@@ -248,7 +249,7 @@ func (r *mountRequest) warnOfRepeats(p engine.Repeats) {
 	if w := fmt.Sprintf("--%s window=%d", "shuffle", p.Window); p.Window > 0 {
 		advice += ", or use " + w + ", whose pages fit"
 	}
-	r.log.announce(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
+	r.log.warn(fmt.Sprintf("an epoch may read the compressed pages of the dataset %.0f times over: unpacked, those in use take %s, and the memory limit leaves %s for them",
 		max(2, p.Factor), formatBytes(p.Needs), formatBytes(p.Memory)), advice)
 }
 
@@ -349,7 +350,7 @@ func (r *mountRequest) checkRoom(e *engine.Engine) error {
 		rule := fmt.Sprintf("enough for the mount and for decoding (%s), and one batch (%s)", formatBytes(itself), formatBytes(batch))
 		return hint(badValue("memory-limit", rule, formatBytes(memory.Limit)), "%s", advice)
 	}
-	r.log.announce("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
+	r.log.warn("the memory limit, "+formatBytes(memory.Limit)+", leaves no room for the first batch, "+formatBytes(batch)+": opening it will fail", advice)
 	return nil
 }
 
@@ -374,11 +375,7 @@ func (r *mountRequest) suggestHints(h engine.Hints) {
 			parts = append(parts, fmt.Sprintf("%s=%d", of.buffer, of.size))
 		}
 	}
-	switch hint := strings.Join(parts, ","); {
-	case hint == "":
-	case r.log.watched:
-		r.log.say("hint: with --%s %s, no buffer has to grow next time", hintsFlag, hint)
-	default:
-		r.log.Info("largest buffers requested", hintsFlag, hint)
+	if parts != nil {
+		r.log.tell(slog.LevelInfo, fmt.Sprintf("so that no buffer has to grow next time: --%s=%s", hintsFlag, strings.Join(parts, ",")), "")
 	}
 }

@@ -76,15 +76,14 @@ func TestMountErrors(t *testing.T) {
 	}
 }
 
-// logged returns what say writes to a mount's log. watched: the log is at a terminal.
-func logged(t *testing.T, o logOptions, watched bool, say func(*mountLog)) string {
+// logged returns what say writes to a mount's log.
+func logged(t *testing.T, o logOptions, say func(*mountLog)) string {
 	t.Helper()
 	var words bytes.Buffer
 	log, err := (&console{err: &words}).openLog(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.watched = watched
 	say(log)
 	log.close()
 	return words.String()
@@ -113,7 +112,7 @@ func TestWarnOfNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		words := logged(t, logOptions{}, true, func(log *mountLog) {
+		words := logged(t, logOptions{}, func(log *mountLog) {
 			r.log = log
 			r.warnOfNothing(ds.Len(), e)
 		})
@@ -136,7 +135,7 @@ func TestWarnOfRepeats(t *testing.T) {
 	defer a.Close()
 	ds := a.Images
 	said := func(r mountRequest, repeats engine.Repeats) string {
-		return logged(t, logOptions{}, true, func(log *mountLog) {
+		return logged(t, logOptions{}, func(log *mountLog) {
 			r.log = log
 			r.warnOfRepeats(repeats)
 		})
@@ -367,23 +366,18 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// TestTell: a mount's messages go to its log, in the log's format. At a terminal they read
-// like any other message.
+// TestTell: a mount's messages are like those of commands, unless standard error holds JSON.
 func TestTell(t *testing.T) {
-	for _, test := range []struct {
-		watched, asJSON bool
-		want            string
-	}{
-		{true, false, "batchfs: gone\nbatchfs: hint: look\nbatchfs: done\n"},
-		{false, false, "level=WARN msg=gone hint=look\nlevel=WARN msg=done\n"},
-		{false, true, `{"level":"WARN","msg":"gone","hint":"look"}` + "\n" + `{"level":"WARN","msg":"done"}` + "\n"},
+	for asJSON, want := range map[bool]string{
+		false: "batchfs: gone\nbatchfs: hint: look\nbatchfs: done\n",
+		true:  `{"level":"WARN","msg":"gone","hint":"look"}` + "\n" + `{"level":"WARN","msg":"done"}` + "\n",
 	} {
-		words := logged(t, logOptions{asJSON: test.asJSON}, test.watched, func(log *mountLog) {
-			log.announce("gone", "look")
-			log.announce("done", "")
+		words := logged(t, logOptions{asJSON: asJSON}, func(log *mountLog) {
+			log.warn("gone", "look")
+			log.warn("done", "")
 		})
-		if got := logTime.ReplaceAllString(words, ""); got != test.want {
-			t.Errorf("watched %v, JSON %v: said %q, want %q", test.watched, test.asJSON, got, test.want)
+		if got := logTime.ReplaceAllString(words, ""); got != want {
+			t.Errorf("JSON %v: said %q, want %q", asJSON, got, want)
 		}
 	}
 }

@@ -124,14 +124,14 @@ func (r *mountRequest) attend(m *fusefs.Session, signals <-chan os.Signal) (clos
 	closed, err = m.Attend(signals, func(n fusefs.Notice) {
 		switch n.Kind {
 		case fusefs.InUse:
-			r.log.announce(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", path),
+			r.log.warn(fmt.Sprintf("%s is in use and will be unmounted when nobody uses it any more", path),
 				fmt.Sprintf("fuser -vm %s shows who uses it; a second signal, or batchfs umount --lazy %s, detaches it now", word, word))
 		case fusefs.Detached:
-			r.log.announce(fmt.Sprintf("detached %s; serving what is still open until a third signal", path), "")
+			r.log.warn(fmt.Sprintf("detached %s; serving what is still open until a third signal", path), "")
 		case fusefs.HeldUntilAsked:
-			r.log.announce(heldWords(path, n.Held), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
+			r.log.warn(heldWords(path, n.Held), fmt.Sprintf("it ends when they end; kill %d ends it now", os.Getpid()))
 		case fusefs.HeldForGood:
-			r.log.announce(heldWords(path, n.Held), "")
+			r.log.warn(heldWords(path, n.Held), "")
 		}
 	})
 	if err != nil && !errors.Is(err, fusefs.ErrDetach) {
