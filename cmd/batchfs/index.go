@@ -25,11 +25,10 @@ import (
 
 func indexCommand(c *console) *cli.Command {
 	return command("index DATASET", func(f *flagSet) runner {
-		var o dataset.Options
+		o := dataset.Options{Rescan: true}
 		datasetFlags(f, &o)
 		workerFlag(c, f, &o.Workers)
 		f.group = ""
-		f.toggle(&o.Rescan, "rescan", true, "check every file, even if no directory has changed")
 		var rule decode.EntryRule
 		var parquet string
 		f.add(entryFlag, "off", "keep places where decoding of JPEGs can start, so that mounts are faster: `rows|N|off`, one for each row of MCUs, or every N MCUs",

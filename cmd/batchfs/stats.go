@@ -19,14 +19,12 @@ import (
 
 func statsCommand(c *console) *cli.Command {
 	return command("stats MOUNTPOINT", func(f *flagSet) runner {
-		var interval time.Duration
-		f.add("interval", "1s", "refresh the live view every `TIME`", duration(&interval, 50*time.Millisecond))
 		jsonFlag(c, f, "print one sample as JSON")
-		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0], interval) }
+		return func(ctx context.Context, args []string) error { return c.stats(ctx, args[0]) }
 	})
 }
 
-func (c *console) stats(ctx context.Context, mountpoint string, interval time.Duration) error {
+func (c *console) stats(ctx context.Context, mountpoint string) error {
 	text, sample, err := statsOf(ctx, mountpoint)
 	if err != nil {
 		return err
@@ -39,7 +37,7 @@ func (c *console) stats(ctx context.Context, mountpoint string, interval time.Du
 	if !interactive(c.out) {
 		return c.show(view)
 	}
-	return c.watchStats(ctx, view, interval)
+	return c.watchStats(ctx, view)
 }
 
 // statsOf reads the statistics of a mount.
@@ -56,9 +54,9 @@ func statsOf(ctx context.Context, mountpoint string) (text []byte, sample fusefs
 	return text, sample, err
 }
 
-// watchStats draws one sample after another in place.
-func (c *console) watchStats(ctx context.Context, v statsView, interval time.Duration) error {
-	tick := time.NewTicker(interval)
+// watchStats draws a sample each second in place.
+func (c *console) watchStats(ctx context.Context, v statsView) error {
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	c.printf("\x1b[?7l") // the terminal cuts long lines instead of wrapping them
 	defer c.printf("\x1b[?7h")
