@@ -13,7 +13,7 @@ if [ $# -gt 1 ]; then cp "$2" "$folder/batchfs"; else scripts/build.sh "$folder/
 TESTS=1 scripts/build.sh "$folder/gpucheck" ./integration/gpucheck
 for program in batchfs gpucheck; do
 	strip "$folder/$program"
-	gzip -nf "$folder/$program"
+	gzip -3nf "$folder/$program" # half the time of the default, and 5 % larger
 done
 cp scripts/gpucheck-run.sh "$folder/run"
 size=$(du -sm --apparent-size "$folder" | cut -f1)
