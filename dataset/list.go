@@ -91,18 +91,13 @@ func groupsOf(text []byte, place, folder string) (groups []group, err error) {
 		switch {
 		case store.IsURL(line.name):
 			g.place, g.names[0] = store.Split(line.name)
-		case filepath.IsAbs(line.name) && place != "":
-			err = errors.New("a path of this machine, in a list that is elsewhere")
 		case filepath.IsAbs(line.name):
 			g.names[0] = line.name
 		}
 		name := g.names[0]
 		switch {
-		case err != nil:
 		case isList(name):
 			err = errors.New("a list of its own; write here what it names")
-		case archive.IsImage(name):
-			err = errors.New("an image; list images in a .csv file with a column path")
 		case g.place == "":
 			g.names[0] = filepath.Clean(name)
 		case name != "":

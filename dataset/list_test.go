@@ -121,7 +121,7 @@ func TestBadList(t *testing.T) {
 		"# nothing\n\n":                "names nothing",
 		"s/more1/0.tar\n\nnone\n":      "line 3: " + p.path("none") + ": dataset does not exist",
 		"s/more1/0.tar\nempty":         "line 2: " + p.path("empty") + ": no images found",
-		"d/a/9.jpg":                    "line 1: an image; list images in a .csv",
+		"d/a/9.jpg":                    "line 1: " + p.path("d/a/9.jpg") + ": neither a directory, nor a manifest",
 		"s/more1/0.tar\nlist.txt":      "line 2: a list of its own",
 		"d\ns3://data/other.txt":       "line 2: a list of its own",
 		"d\nd/a/readme":                "line 2: " + p.path("d/a/readme") + ": neither a directory",
