@@ -7,14 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/owned"
-	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -70,23 +68,8 @@ func fetchFacts(at *objectAt, path string, src *source) error {
 		return err
 	}
 	return owned.Replace(path, func(f *os.File) error {
-		blocks := int((size + scanBlock - 1) / scanBlock)
-		err := parallel.Each(at.ctx, 8, blocks, nil, func(ctx context.Context, items iter.Seq[int]) error {
-			b := make([]byte, scanBlock)
-			for i := range items {
-				offset := int64(i) * scanBlock
-				b = b[:min(scanBlock, size-offset)]
-				if _, err := at.store.ReadAt(ctx, at.object, b, offset); err != nil {
-					return err
-				}
-				if _, err := f.WriteAt(b, offset); err != nil {
-					return err
-				}
-				b = b[:cap(b)]
-			}
-			return nil
-		})
-		if err != nil {
+		whole, to := io.NewSectionReader(at, 0, size), struct{ io.Writer }{f} // io.Copy has smaller pieces for files
+		if _, err := io.CopyBuffer(to, whole, make([]byte, scanBlock)); err != nil {
 			return err
 		}
 		return os.Chtimes(f.Name(), time.Time{}, time.Unix(0, identityOf(at.object).ModTime))
