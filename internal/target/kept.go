@@ -82,9 +82,6 @@ func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	}
 }
 
-// Kept reports whether the Builder was loaded.
-func (b *Builder) Kept() bool { return b.whole != nil }
-
 // Load returns a stored Builder and the caller's record. The error of a damaged file wraps ErrKept.
 func Load(path string) (b *Builder, about json.RawMessage, err error) {
 	f, size, err := owned.Open(path, os.O_RDONLY)
