@@ -175,7 +175,7 @@ func (s series) median() float64 {
 	if len(s.values) == 0 {
 		return 0
 	}
-	return throughput.FigureOf(s.values).Value
+	return throughput.Median(s.values)
 }
 
 // String returns the median, with as many digits as are significant.

@@ -2,9 +2,8 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
-
-	"github.com/batchfs/batchfs/internal/throughput"
 )
 
 // A row is one line of the table.
@@ -62,8 +61,8 @@ func (r row) String() string {
 	if r.unit == "images/s" {
 		digits = 0
 	}
-	f := throughput.FigureOf(r.values)
-	text := fmt.Sprintf("%-66s %9.*f %-8s", r.what, digits, f.Value, r.unit)
+	low, high := slices.Min(r.values), slices.Max(r.values)
+	text := fmt.Sprintf("%-66s %9.*f %-8s", r.what, digits, r.median(), r.unit)
 	if r.rule != "" {
 		verdict := "MISSED"
 		if r.met() {
@@ -71,8 +70,8 @@ func (r row) String() string {
 		}
 		text += fmt.Sprintf(" %s %g: %s", r.rule, r.goal, verdict)
 	}
-	if f.Low != f.High {
-		text += fmt.Sprintf("  (%.4g to %.4g)", f.Low, f.High)
+	if low != high {
+		text += fmt.Sprintf("  (%.4g to %.4g)", low, high)
 	}
 	if r.note != "" {
 		text += "  " + r.note

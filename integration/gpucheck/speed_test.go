@@ -61,17 +61,17 @@ func perSecond(amount float64, work func() error) (speed float64, err error) {
 // none.
 func report(t *testing.T, what, unit string, values []float64, goal float64) {
 	t.Helper()
-	f, digits, verdict := throughput.FigureOf(values), 3, ""
-	if f.Value >= 1000 {
+	median, digits, verdict := throughput.Median(values), 3, ""
+	if median >= 1000 {
 		digits = 0
 	}
 	switch {
-	case goal > 0 && f.Value >= goal:
+	case goal > 0 && median >= goal:
 		verdict = fmt.Sprintf(" at least %g: met", goal)
 	case goal > 0:
 		verdict = fmt.Sprintf(" at least %g: MISSED", goal)
 	}
-	t.Logf("%s %.*f %s%s (%.4g to %.4g)", what, digits, f.Value, unit, verdict, f.Low, f.High)
+	t.Logf("%s %.*f %s%s (%.4g to %.4g)", what, digits, median, unit, verdict, slices.Min(values), slices.Max(values))
 }
 
 // ratio reports one speed over another, round by round.

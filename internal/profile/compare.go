@@ -60,7 +60,7 @@ func (c *Comparison) Run(ctx context.Context) (map[string]any, error) {
 	}
 	report := map[string]any{"samples": c.Dataset.Len(), "rounds": c.Rounds, "read_path": c.readPath, "decoder": decode.Version()}
 	for key, list := range c.figures {
-		report[key] = throughput.FigureOf(list).Value
+		report[key] = throughput.Median(list)
 	}
 	return report, nil
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -248,6 +247,3 @@ func (r *reading) counts() (hits, all int64) {
 	}
 	return hits, all
 }
-
-// median is the median of an odd number of values.
-func median(x []float64) float64 { return slices.Sorted(slices.Values(x))[len(x)/2] }

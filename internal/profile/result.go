@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -77,7 +78,7 @@ type Trial struct {
 
 // newTrial sums up the seconds that an image took, in the first epoch and in each turn.
 func newTrial(s convert.Shares, hits, first float64, turns []float64) Trial {
-	middle := median(turns)
+	middle := throughput.Median(turns)
 	noise := (slices.Max(turns) - slices.Min(turns)) / 2 / middle
 	return Trial{s, hits, rateOf(first), rateOf(middle), noise, turns}
 }
@@ -90,7 +91,7 @@ func (t *Trial) beats(other *Trial) bool {
 		ratios[i] = other.turns[i] / t.turns[i]
 	}
 	slices.Sort(ratios)
-	return median(ratios) > certainly && ratios[min(1, len(ratios)-1)] > 1
+	return throughput.Median(ratios) > certainly && ratios[min(1, len(ratios)-1)] > 1
 }
 
 // Cost is the cost of an image of one form, in seconds of the whole machine.

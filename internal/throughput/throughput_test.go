@@ -12,17 +12,14 @@ import (
 	"github.com/batchfs/batchfs/internal/daemon"
 )
 
-func TestFigure(t *testing.T) {
+func TestMedian(t *testing.T) {
 	for _, c := range []struct {
 		x    []float64
-		want Figure
-	}{
-		{[]float64{3}, Figure{3, 3, 3}}, {[]float64{4, 2}, Figure{3, 2, 4}},
-		{[]float64{9, 1, 5}, Figure{5, 1, 9}}, {[]float64{8, 1, 2, 4}, Figure{3, 1, 8}},
-	} {
+		want float64
+	}{{[]float64{3}, 3}, {[]float64{4, 2}, 3}, {[]float64{9, 1, 5}, 5}, {[]float64{8, 1, 2, 4}, 3}} {
 		before := slices.Clone(c.x)
-		if got := FigureOf(c.x); got != c.want || !slices.Equal(c.x, before) {
-			t.Errorf("FigureOf(%v) = %v, want %v; it changed it to %v", before, got, c.want, c.x)
+		if got := Median(c.x); got != c.want || !slices.Equal(c.x, before) {
+			t.Errorf("the median of %v is %v, want %v; it changed it to %v", before, got, c.want, c.x)
 		}
 	}
 }

@@ -65,16 +65,9 @@ func (t *Training) Turn(ctx context.Context, measure func() error) error {
 	return measure()
 }
 
-// A Figure sums up several measurements of one quantity.
-type Figure struct {
-	Value float64 `json:"value"` // the median
-	Low   float64 `json:"low"`
-	High  float64 `json:"high"`
-}
-
-// FigureOf sums up at least one measurement.
-func FigureOf(x []float64) Figure {
+// Median is that of at least one measurement.
+func Median(x []float64) float64 {
 	x = slices.Sorted(slices.Values(x))
 	n := len(x)
-	return Figure{Value: (x[(n-1)/2] + x[n/2]) / 2, Low: x[0], High: x[n-1]}
+	return (x[(n-1)/2] + x[n/2]) / 2
 }
