@@ -8,7 +8,7 @@
 enum { INVALID = 1, NO_MEMORY = 2, NOT_INITIALIZED = 3, NO_CONTEXT = 201, BAD_HANDLE = 400, ILLEGAL_STATE = 401, NOT_READY = 600,
        NOT_SUPPORTED = 801 };
 /* The errors that end a capture of a stream, or that come from using one. */
-enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_BROKEN = 901, CAPTURE_ISOLATION = 905, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907,
+enum { CAPTURE_UNSUPPORTED = 900, CAPTURE_BROKEN = 901, CAPTURE_IMPLICIT = 906, CAPTURED_EVENT = 907,
        CAPTURE_OF_OTHERS = 908 };
 
 /* Guards everything. A stream's work runs without it. */

@@ -34,7 +34,7 @@ struct job {
 	kernel *kernel;
 	unsigned grid[3], block[3];
 	uint64_t param;
-	struct event *passes, *waits;
+	struct event *passes;
 	long turn;
 };
 
@@ -44,7 +44,6 @@ struct stream {
 	int closed;
 	uint64_t random;
 	long given, waited; /* jobs, and how many of them the host has waited for */
-	int asked;          /* since the last one was given */
 	unsigned flags;
 	void *context;
 	enum { NOT_CAPTURED, CAPTURED, BROKEN } capture;
@@ -143,7 +142,7 @@ static uint64_t sum_of(const unsigned char *p, size_t n)
 /* A lost device does nothing any more. */
 static void run(struct job *j)
 {
-	if (j->passes || j->waits || work(j->kind) != 0)
+	if (j->passes || work(j->kind) != 0)
 		return;
 	if (j->watched && sum_of(j->from, j->bytes) != j->sum)
 		__atomic_add_fetch(&counts->torn, 1, __ATOMIC_RELAXED);
@@ -178,8 +177,6 @@ static void *serve(void *of)
 			pthread_cond_wait(&changed, &lock);
 		if (j == NULL)
 			break;
-		while (j->waits && j->waits->passed < j->turn)
-			pthread_cond_wait(&changed, &lock);
 		pthread_mutex_unlock(&lock);
 		be_late(s);
 		run(j);
@@ -246,7 +243,6 @@ static int give(struct stream *s, struct job job)
 	*s->last = j;
 	s->last = &j->next;
 	s->given++;
-	s->asked = 0;
 	pthread_cond_broadcast(&changed);
 	return 0;
 }
@@ -307,22 +303,6 @@ int cuStreamSynchronize(struct stream *s)
 	code = not_waited_for(s);
 	if (code == 0 && s)
 		wait_for(s);
-	code = code ? code : lost;
-	pthread_mutex_unlock(&lock);
-	return code;
-}
-
-/* After a stream was given work, the first answer is that it is not done. */
-int cuStreamQuery(struct stream *s)
-{
-	int code;
-
-	ENTER();
-	UNSAFE();
-	pthread_mutex_lock(&lock);
-	code = not_waited_for(s);
-	if (code == 0 && s && s->waited < s->given && (s->first || !s->asked++))
-		code = NOT_READY;
 	code = code ? code : lost;
 	pthread_mutex_unlock(&lock);
 	return code;
@@ -457,47 +437,12 @@ int cuEventRecord(struct event *e, struct stream *s)
 	return code;
 }
 
-int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags)
-{
-	int code;
-
-	ENTER();
-	(void)flags;
-	if (e->closed || usable(s) != 0)
-		return BAD_HANDLE;
-	pthread_mutex_lock(&lock);
-	if (s->capture != NOT_CAPTURED && !e->captured)
-		code = breaks(s, CAPTURE_ISOLATION);
-	else if (s->capture == NOT_CAPTURED && e->captured)
-		code = NOT_SUPPORTED; /* it would join the capture */
-	else
-		code = give(s, (struct job){.waits = e, .turn = e->recorded});
-	pthread_mutex_unlock(&lock);
-	return code;
-}
-
 /* The error if an event belongs to a capture, which cannot be asked for. With the lock held. */
 static int usable_event(struct event *e)
 {
 	if (e->captured && e->stream->capture != NOT_CAPTURED)
 		breaks(e->stream, CAPTURED_EVENT);
 	return e->closed ? BAD_HANDLE : e->captured ? CAPTURED_EVENT : 0;
-}
-
-int cuEventSynchronize(struct event *e)
-{
-	int code;
-
-	ENTER();
-	UNSAFE();
-	pthread_mutex_lock(&lock);
-	code = usable_event(e);
-	for (long turn = e->recorded; code == 0 && e->passed < turn;)
-		pthread_cond_wait(&changed, &lock);
-	e->asked = 1;
-	code = code ? code : lost;
-	pthread_mutex_unlock(&lock);
-	return code;
 }
 
 /* The first answer is that the event has not passed, unless the host has waited for it. */
@@ -559,20 +504,6 @@ int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, struct stream
 {
 	ENTER();
 	return copy(s, to, from, bytes, 0, 0);
-}
-
-int cuMemcpyHtoD_v2(uint64_t to, const void *from, size_t bytes)
-{
-	ENTER();
-	UNSAFE();
-	return copy(NULL, to, (uint64_t)from, bytes, 0, 1);
-}
-
-int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes)
-{
-	ENTER();
-	UNSAFE();
-	return copy(NULL, (uint64_t)to, from, bytes, 1, 0);
 }
 
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, struct stream *s)
