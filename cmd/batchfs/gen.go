@@ -20,7 +20,7 @@ func genCommand(c *console) *cli.Command {
 		f.add("kind", "photo", "what they show: `photo|cityscape|mixed|coco`", named(&o.Kind))
 		f.toggle(&o.Targets, "targets", false, "with --kind cityscape, masks and boxes of people, too, in the layout of Cityscapes; --kind coco always has boxes and polygons")
 		f.add("classes", "10", "spread them over `N` class directories; 0: none", number(&o.Classes, 0, math.MaxInt32))
-		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm|webp`", oneOf(&o.Format, gen.Formats()...))
+		f.derived("format", "that of the kind", "store them as `jpeg|png|bmp|ppm`", oneOf(&o.Format, gen.Formats()...))
 		f.add("seed", "0", "derive the images from `N`", seed(&o.Seed))
 		workerFlag(c, f, &o.Workers)
 		return func(ctx context.Context, _ []string) error {

@@ -26,15 +26,14 @@ type format struct {
 	encode    encoder
 }
 
-var formats = append([]format{
+var formats = []format{
 	{"jpeg", ".jpg", jpegWith("")},
 	{"png", ".png", png.Encode},
 	{"bmp", ".bmp", bmp.Encode},
 	{"ppm", ".ppm", ppmWith("")},
-}, webpFormats...)
+}
 
-// Formats returns the values that Options.Format may have, apart from "": jpeg, png, bmp, ppm
-// and, in a build with cgo, webp.
+// Formats returns the values that Options.Format may have, apart from "": jpeg, png, bmp and ppm.
 func Formats() (names []string) {
 	for _, f := range formats {
 		names = append(names, f.name)
@@ -107,7 +106,7 @@ func (m *maker) small(i int) *image.RGBA {
 
 // mixedFormats lists every kind of file, in the order in which they are used.
 func mixedFormats() []format {
-	all := append(formats[:4:4], // the others depend on the build
+	all := append(slices.Clone(formats),
 		format{"", ".JPEG", as(gray, jpegWith(""))},
 		format{"", ".jpeg", jpegWith("\x00\x55\xaa")}, // stray bytes
 		format{"", ".PPM", ppmWith(" # a comment")})

@@ -8,8 +8,8 @@
 //
 // A picture is a pure function of the seed, the kind and the picture's index, and all arithmetic is
 // on integers, so that its pixels are the same on every processor. The standard library and x/image
-// encode pictures, and libwebp does for WebP, which a build without cgo refuses. For what these
-// cannot write (progressive and CMYK JPEG, interlaced PNG, ...), [Mixed] has files in rare/.
+// encode pictures. For what these cannot write (WebP, progressive and CMYK JPEG, interlaced PNG,
+// ...), [Mixed] has files in rare/.
 //
 // A dataset appears completely or not at all: it is made in a hidden directory inside its final
 // place, which is removed if anything fails.
