@@ -95,7 +95,7 @@ func deniedHint(url string, anonymous bool) string {
 		return "name a profile in AWS_PROFILE, or log in: aws sso login; to read it without credentials: --anonymous"
 	case "gs":
 		return "log in: gcloud auth application-default login; or name a key file in GOOGLE_APPLICATION_CREDENTIALS; to read it without credentials: --anonymous"
-	case "az", "abfs", "abfss":
+	case "az":
 		return "log in: az login; or set AZURE_STORAGE_SAS_TOKEN; to read it without credentials: --anonymous"
 	case "hf":
 		return "log in: hf auth login; or set HF_TOKEN"

@@ -29,7 +29,7 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 	if account == "" && o.Endpoint == "" {
 		return "", wrongURL("az://"+rest, fmt.Sprintf("an account, as in az://%s@ACCOUNT/%s,", container, name))
 	}
-	base, err := service(cmp.Or(o.Endpoint, "https://"+azureHost(account)))
+	base, err := service(cmp.Or(o.Endpoint, "https://"+account+".blob.core.windows.net"))
 	if err != nil {
 		return "", err
 	}
@@ -55,15 +55,6 @@ func openAZ(ctx context.Context, s *site, rest string, o Options) (name string, 
 }
 
 const azureSource = "Azure's default credentials"
-
-// azureHost is the host of an account's blobs. The account may be given as the host of another of
-// its services.
-func azureHost(account string) string {
-	if strings.Contains(account, ".") {
-		return strings.Replace(account, ".dfs.", ".blob.", 1)
-	}
-	return account + ".blob.core.windows.net"
-}
 
 // An azPage is an answer to List Blobs.
 type azPage struct {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -122,7 +121,9 @@ func (c *client) do(ctx context.Context, q *call) error {
 			if f.kind != ErrNotExist {
 				c.count.errors.Add(1)
 			}
-			f.why += lastReason(f, left, time.Since(since), tries)
+			if lasted := time.Since(since); lasted >= time.Second {
+				f.why += ", for " + lasted.Round(time.Second).String()
+			}
 			return f
 		default:
 			if sleep(ctx, max(delay(tries), f.after)) != nil {
@@ -135,22 +136,6 @@ func (c *client) do(ctx context.Context, q *call) error {
 		c.count.retries.Add(1)
 		c.log.Debug("a request to the store is sent again", "url", f.url, "try", n+1, "reason", f.why)
 	}
-}
-
-// lastReason says why a call ends that failed so often and for so long. left is how much longer it
-// could have gone on.
-func lastReason(f *failure, left, lasted time.Duration, tries int) string {
-	switch {
-	case !f.retryable:
-		return ""
-	case left > 0 && f.after > left:
-		return ", and not before " + f.after.String() + " are over"
-	case left > 0:
-		return fmt.Sprintf(", in %d tries", tries)
-	case lasted < time.Second:
-		return ""
-	}
-	return ", for " + lasted.Round(time.Second).String()
 }
 
 // delay is how long to wait after the n-th try: a random time whose mean grows with n.

@@ -5,14 +5,12 @@
 //
 //	s3://BUCKET/NAME                 Amazon S3, and what is compatible with it (Endpoint)
 //	gs://BUCKET/NAME                 Google Cloud Storage
-//	az://CONTAINER@ACCOUNT/NAME      Azure Blob Storage; abfs and abfss are the same
+//	az://CONTAINER@ACCOUNT/NAME      Azure Blob Storage
 //	az://CONTAINER/NAME              in the account of the options
 //	http(s)://HOST/NAME              a web server; a query is sent with every request
 //	hf://datasets/ORG/DATASET/NAME   Hugging Face; DATASET@REVISION for another than main
 //
-// Names are taken as they are, except that those of http(s) are escaped, as in any URL. The forms
-// for az are those of adlfs, which writes the account in full (ACCOUNT.dfs.core.windows.net); that
-// is also accepted here.
+// Names are taken as they are, except that those of http(s) are escaped, as in any URL.
 //
 // # What a read is
 //

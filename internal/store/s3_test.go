@@ -13,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -152,24 +150,6 @@ func TestRedirectingGateway(t *testing.T) {
 	if err := read(t, s, 5, 10); err != nil || len(asked) != 0 {
 		t.Error(err, len(asked))
 	}
-}
-
-// TestClockSkew: a wrong clock is named.
-func TestClockSkew(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		off := -20 * time.Minute
-		s := newWire(t, func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Date", time.Now().Add(off).UTC().Format(http.TimeFormat))
-			refuse(http.StatusForbidden, "RequestTimeTooSkewed")(w, r)
-		}).open(t, "http://host/", Options{})
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "this machine's clock is 20m0s ahead of the store's; set it") {
-			t.Error(err)
-		}
-		off = time.Hour
-		if err := read(t, s, 0, 10); !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "1h0m0s behind") {
-			t.Error(err)
-		}
-	})
 }
 
 // TestAWSExpired: if a key has expired, the first of many requests renews it.

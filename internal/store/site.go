@@ -110,10 +110,6 @@ func (s *site) judge(answer *http.Response) *failure {
 	said := s.reason(answer)
 	f := &failure{why: strings.TrimSpace(strconv.Itoa(answer.StatusCode) + " " + said.Code)}
 	switch status := answer.StatusCode; {
-	case said.Code == "RequestTimeTooSkewed":
-		f.kind = ErrDenied
-		f.why += skew(answer)
-		return f
 	case status == http.StatusNotFound && noPlace[said.Code]:
 		f.kind = ErrNoPlace
 	case status == http.StatusNotFound || status == http.StatusGone:
@@ -191,19 +187,6 @@ func word(s, also string) bool {
 	return len(s) <= 48 && !strings.ContainsFunc(s, func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && !strings.ContainsRune(also, c)
 	})
-}
-
-// skew compares the server's clock with ours.
-func skew(answer *http.Response) string {
-	theirs, err := http.ParseTime(answer.Header.Get("Date"))
-	if err != nil {
-		return ": this machine's clock is wrong; set it"
-	}
-	off, where := time.Since(theirs).Round(time.Second), " ahead of"
-	if off < 0 {
-		off, where = -off, " behind"
-	}
-	return ": this machine's clock is " + off.String() + where + " the store's; set it"
 }
 
 // retryAfter is how long the server asks to wait, given in seconds or as a time.

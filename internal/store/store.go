@@ -103,7 +103,7 @@ func service(endpoint string) (*url.URL, error) {
 
 // openers has a function for each scheme.
 var openers = map[string]func(ctx context.Context, s *site, rest string, o Options) (name string, err error){
-	"s3": openS3, "gs": openGS, "az": openAZ, "abfs": openAZ, "abfss": openAZ, "hf": openHF,
+	"s3": openS3, "gs": openGS, "az": openAZ, "hf": openHF,
 	"http": openHTTP, "https": openHTTP,
 }
 
@@ -143,7 +143,7 @@ func Open(ctx context.Context, url string, o Options) (s Store, name string, err
 	scheme = strings.ToLower(scheme)
 	open := openers[scheme]
 	if open == nil {
-		return nil, "", fmt.Errorf("%s: not a URL of s3, gs, az, abfs, abfss, hf, http or https", clean(url))
+		return nil, "", fmt.Errorf("%s: not a URL of s3, gs, az, hf, http or https", clean(url))
 	}
 	if err := o.defaults(); err != nil {
 		return nil, "", err
