@@ -55,8 +55,7 @@ func (s *scanner) addZipped(name string, f *zip.File) error {
 		s.addProblem(name, "it is a link; write the archive without -y")
 		return nil
 	case f.Method != zip.Store && f.Method != zip.Deflate:
-		return fmt.Errorf("it is compressed with %s, which is not supported; write the archive with zip -0",
-			methodName(f.Method))
+		return fmt.Errorf("it is compressed with method %d, which is not supported; write the archive with zip -0", f.Method)
 	case f.UncompressedSize64 > maxBlock, f.CompressedSize64 > uint64(s.size),
 		f.Method == zip.Store && f.CompressedSize64 != f.UncompressedSize64:
 		return fmt.Errorf("sizes %d and %d make no sense", f.CompressedSize64, f.UncompressedSize64)
@@ -74,15 +73,6 @@ func (s *scanner) addZipped(name string, f *zip.File) error {
 	}
 	s.add(name, at)
 	return nil
-}
-
-// methodName names a method of compression by its number in the format's specification.
-func methodName(method uint16) string {
-	names := map[uint16]string{9: "deflate64", 12: "bzip2", 14: "lzma", 93: "zstd", 95: "xz", 98: "PPMd"}
-	if name := names[method]; name != "" {
-		return name
-	}
-	return fmt.Sprintf("method %d", method)
 }
 
 // apart refuses files that share bytes: a small archive could claim to hold any number of large
