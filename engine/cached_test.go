@@ -205,8 +205,8 @@ func TestDecodingOrderOfCosts(t *testing.T) {
 }
 
 // A shortLoader leaves no memory for the cache between the time when a sample is read and the time
-// when it is judged. It does so for every other sample, because the next one is read while the first
-// is drawn.
+// when it is judged. It does so for every other sample, because the next one is read while the
+// first is drawn.
 type shortLoader struct {
 	loader
 	ledger *ledger
