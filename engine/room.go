@@ -11,7 +11,8 @@ import (
 // Items that take no more than the room that is left for one are admitted in any order, and sooner
 // or later, as others end. Of the larger ones, only that of the most important batch is admitted.
 // While it waits, no less important batch begins. Those that have begun are completed, and give
-// back the memory that it waits for.
+// back the memory that it waits for. If there is not enough even then, a batch that was only made
+// ahead is given up.
 //
 // The lock of the batches guards it.
 type room struct {
@@ -84,13 +85,8 @@ func (r *room) admitNext() bool {
 	if first < 0 {
 		return false
 	}
-	if r.admit(first, false) {
+	if r.admitAny(first, false) {
 		return true
-	}
-	for i, it := range r.waiting {
-		if it.asks.input <= ledger.load && it.asks.drawing <= ledger.drawing && r.admit(i, false) {
-			return true
-		}
 	}
 	it := r.waiting[first]
 	n := it.asks.input + it.asks.drawing
@@ -107,7 +103,28 @@ func (r *room) admitNext() bool {
 		return false
 	}
 	r.flow.trim() // so that there is room for what is admitted without asking the ledger
-	return r.admit(first, true)
+	if r.admitAny(first, true) {
+		return true
+	}
+	b := r.waiting[first].batch
+	if b.refs == 0 { // reading ahead takes only free memory
+		r.discard(b)
+	}
+	return b.refs == 0
+}
+
+// admitAny admits the first item, or one that takes no more than the room that is left for one.
+func (r *room) admitAny(first int, only bool) bool {
+	if r.admit(first, only) {
+		return true
+	}
+	ledger := r.memory.ledger
+	for i, it := range r.waiting {
+		if it.asks.input <= ledger.load && it.asks.drawing <= ledger.drawing && r.admit(i, only) {
+			return true
+		}
+	}
+	return false
 }
 
 // admit gives a waiting item what it takes, if there is enough, and has a load carry it.

@@ -367,3 +367,33 @@ func TestMemoryOfAReader(t *testing.T) {
 		}
 	}
 }
+
+// TestBatchMadeAheadIsGivenUp: a batch that no Open waits for is given up if there is no memory for
+// one of its samples, even when nothing else is being made. Another batch waits.
+func TestBatchMadeAheadIsGivenUp(t *testing.T) {
+	for _, opened := range []bool{false, true} {
+		e := unstarted(t, 64, func(o *Options) { o.MemoryWait = time.Hour })
+		var b *batch
+		if opened {
+			b = e.ask(Key{})
+		} else {
+			e.locked(func() bool { b = e.newBatch(Key{}, layout.NHWCForm); return true })
+		}
+		own(t, e)
+		l, ledger := claimed(t, e), e.memory.ledger
+		_, sum := ledger.usage(useBatches)
+		ledger.setLimit(sum + ledger.load + ledger.drawing)
+		l.item.asks = amount{drawing: ledger.load + ledger.drawing + 1}
+		l.ended(errNoRoom)
+		e.start()
+		eventually(t, "it is decided", func() bool {
+			return e.locked(func() bool {
+				return b.state == failed || opened && e.flow.isIdle() && len(e.flow.room.waiting) == 1
+			})
+		})
+		if failed := b.state == failed; failed == opened {
+			t.Errorf("opened: %t: given up: %t", opened, failed)
+		}
+		ledger.setLimit(e.memory.most)
+	}
+}
