@@ -217,7 +217,7 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 				b.t.Errorf("FINDING: %s: %v; and the next time: %v", what, wrong, after)
 			}
 			if !b.daemon.Running() {
-				b.t.Fatalf("FINDING: %s: the daemon ended\n%s", what, tail(b.daemon.Logged(), 40))
+				b.t.Fatalf("FINDING: %s: the daemon ended", what)
 			}
 		}
 	}
@@ -228,7 +228,15 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 
 // unmount ends the daemon and checks that it ends cleanly.
 func (b *bench) unmount() {
-	if b.daemon == nil || !b.daemon.Running() {
+	if b.daemon == nil {
+		return
+	}
+	defer func() {
+		if b.t.Failed() {
+			tellLog(b.t, b.daemon.Logged())
+		}
+	}()
+	if !b.daemon.Running() {
 		return
 	}
 	if err := unmount(b.daemon.dir); err != nil {
@@ -240,9 +248,6 @@ func (b *bench) unmount() {
 	}
 	if err := testkit.Complaint(b.daemon.Logged()); err != nil {
 		b.t.Errorf("FINDING: %v", err)
-	}
-	if b.t.Failed() {
-		b.t.Logf("the daemon's log:\n%s", tail(b.daemon.Logged(), 60))
 	}
 }
 

@@ -47,6 +47,7 @@ type round struct {
 	running  *daemon      // daemon, for the watchdog
 	paused   time.Time    // of the watchdog's patience: the last time anything was stopped
 	killed   int64        // when a daemon last died without unmounting, in monotonic()'s time
+	starved  *daemon      // the one that last had little address space
 }
 
 // A report counts what a round did.
@@ -218,6 +219,24 @@ func (r *round) settle() {
 	for _, c := range r.clients {
 		r.endClient(c)
 	}
+	r.endedLate()
+}
+
+// endedLate takes findings back if Go's runtime has ended the daemon for lack of address space,
+// later than littleSpace could see.
+func (r *round) endedLate() {
+	d := r.daemon
+	if !r.failed() || d != r.starved || d.Running() || !runtimeStarved(d.Logged()) {
+		return
+	}
+	r.note("  the daemon had ended: %v", d.Err)
+	r.mu.Lock()
+	r.findings = nil
+	r.mu.Unlock()
+	if err := unmount(r.brief.Mount); err != nil {
+		r.find("%v", err)
+	}
+	r.remount()
 }
 
 // calm reads everything after all disturbances have ended.
@@ -246,7 +265,13 @@ func (r *round) tell(t *testing.T) {
 		t.Logf("%s:\n%s", filepath.Base(name), tail(string(text), 12))
 	}
 	text, _ := os.ReadFile(filepath.Join(r.dir, "log"))
-	log, goroutines, crashed := strings.Cut(string(text), "\ngoroutine ")
+	tellLog(t, string(text))
+}
+
+// tellLog shows the end of a daemon's log, and the goroutines if it crashed.
+func tellLog(t *testing.T, log string) {
+	t.Helper()
+	log, goroutines, crashed := strings.Cut(log, "\ngoroutine ")
 	t.Logf("the daemon's log:\n%s", tail(log, 60))
 	if crashed {
 		t.Logf("the goroutines of its crash:\n%s", tail(goroutines, 90))

@@ -167,6 +167,7 @@ func (r *round) littleSpace() {
 		r.weather.begin(c)
 		defer r.weather.end(c)
 	}
+	r.starved = d
 	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &little, nil)
 	r.rest(300)
 	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &old, nil)
