@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // hungry are files whose decoding allocates in all possible ways, and damaged ones.
@@ -32,7 +33,7 @@ func hungry(t testing.TB) []file {
 			out = append(out, file{f.name, f.data})
 		}
 	}
-	if !webpSafe() {
+	if !testkit.WebPSafe(Version()) {
 		t.Log("NOT TESTED: lossless WebP, since this libwebp may crash on it when out of memory; 1.4.0 does not")
 		out = slices.DeleteFunc(out, func(f file) bool {
 			return Sniff(f.data) == WebP && (bytes.Contains(f.data, []byte("VP8L")) || bytes.Contains(f.data, []byte("ALPH")))
@@ -164,13 +165,4 @@ func TestTablesAreShared(t *testing.T) {
 			t.Errorf("the first decoder made %d allocations, the second %d, another one without the first %d", n, m, l)
 		}
 	}
-}
-
-// webpSafe: before 1.4.0, libwebp (with the fix for CVE-2023-4863) frees an uninitialized
-// pointer when a small allocation of its lossless decoder fails.
-func webpSafe() bool {
-	var major, minor, patch int
-	_, words, _ := strings.Cut(Version(), "libwebp ")
-	_, err := fmt.Sscanf(words, "%d.%d.%d", &major, &minor, &patch)
-	return err == nil && (major > 1 || major == 1 && minor >= 4)
 }

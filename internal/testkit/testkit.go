@@ -4,6 +4,7 @@
 package testkit
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -99,4 +100,14 @@ func PagesCached(t testing.TB, path string) (n int) {
 		n += int(p & 1)
 	}
 	return n
+}
+
+// WebPSafe reports whether libwebp, whose version decode.Version says, survives when memory runs
+// out. Before 1.4.0, and with the fix for CVE-2023-4863, it frees an uninitialized pointer when a
+// small allocation of its lossless decoder fails.
+func WebPSafe(decoders string) bool {
+	var major, minor, patch int
+	_, words, _ := strings.Cut(decoders, "libwebp ")
+	_, err := fmt.Sscanf(words, "%d.%d.%d", &major, &minor, &patch)
+	return err == nil && (major > 1 || major == 1 && minor >= 4)
 }
