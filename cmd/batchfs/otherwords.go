@@ -32,7 +32,7 @@ func normalized(words string) string {
 func (s *setting) instead(err error, text string) error {
 	meant := otherWords[normalized(s.name+" "+text)]
 	for word := range strings.FieldsFuncSeq(s.usage, func(r rune) bool { return strings.ContainsRune(" ,:;|()`", r) }) {
-		if normalized(word) == normalized(text) && s.parse(word) == "" {
+		if same := normalized(text); same != "" && normalized(word) == same && s.parse(word) == "" {
 			meant = "--" + s.name + " " + word
 		}
 	}
