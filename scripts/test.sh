@@ -236,19 +236,20 @@ dependencies=$!
 compile_racing() {
 	nice -n 19 env GOFLAGS="$GOFLAGS $race" scripts/build.sh "$logs/race/batchfs"
 	# shellcheck disable=SC2086 # lists of words
-	nice -n 19 go test $race -vet=off -run '^$' -p 1 ./engine $shared
+	nice -n 19 go test $race -vet=off -run '^$' ./engine $shared
 } >/dev/null 2>&1
 
 if [ "$what" = test ]; then
 	compile_racing &
 	compiled=$!
-	trap 'kill "$compiled" 2>/dev/null; rm -rf "$logs"' EXIT TERM
+	trap '[ -z "$compiled" ] || kill "$compiled" || true; rm -rf "$logs"' EXIT TERM
 	style
 	check binary plain
 	needed
 	say 'all tests'
 	together mounts others failing_calls long_ones one_processor
 	wait "$compiled" || true # it fails again where it is shown
+	compiled=
 	stage 'what goroutines share, with the race detector'
 	# shellcheck disable=SC2086 # flags
 	check binary race $race
