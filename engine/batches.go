@@ -13,7 +13,7 @@ import (
 )
 
 // batches makes batches and holds those that exist. Its lock also guards its streams,
-// schedule, flow and hung. While it is held, no file is read, no pixel is touched and no batch
+// schedule, flow and hungReads. While it is held, no file is read, no pixel is touched and no batch
 // memory is allocated.
 type batches struct {
 	catalog *Catalog
@@ -75,7 +75,7 @@ func (all *batches) beginClosing() bool {
 	all.flow.work.Broadcast()
 	all.flow.gpuWork.Broadcast()
 	all.takeWork.Broadcast()
-	all.flow.room.some.Broadcast()
+	all.flow.room.some.Signal()
 	return true
 }
 

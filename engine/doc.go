@@ -14,12 +14,11 @@
 //     assembles it; it never waits in between. Copies of batches in other forms are made so, too.
 //   - flow: filling slots. A load reads an item, a part of the sample of a slot of the most
 //     important batch, and a drawer, one for each processor, makes the pixels of what is ready,
-//     each in its place. What follows an attempt that failed is another attempt, which goes the same
-//     way (outcome.go).
-//     So all work on the batch that an Open waits for, and memory depends on how many batches
-//     exist, not on the number of workers. window is how many samples are on their way, ownReads
-//     when drawers read themselves, room where items wait for memory, and hung the reads that hang,
-//     which others stand in for.
+//     each in its place. So all work on the batch that an Open waits for, and memory depends on how
+//     many batches exist, not on the number of workers. If an attempt at an item fails, another one
+//     may follow it, the same way (outcome.go). window is how many samples are on their way,
+//     ownReads when drawers read themselves, room where items wait for memory, and hungReads the
+//     reads that hang, which others stand in for.
 //   - device: batches on a GPU, whose memory has an account of its own. A batch of which the GPU
 //     makes samples (gpuWorker) for readers there has no host memory once it is complete; its other
 //     forms are copied back.

@@ -194,7 +194,7 @@ func (d *drawer) next() []*load {
 		d.resting = true
 		rested, starved := time.Now(), f.loading > 0
 		if len(f.room.waiting) > 0 {
-			f.room.some.Broadcast() // the memory that it keeps for the next sample may give way now
+			f.room.some.Signal() // the memory that it keeps for the next sample may give way now
 		}
 		if len(all.schedule.in[wanted]) > 0 {
 			all.takeWork.Broadcast() // it may no longer be too early for the next batch
@@ -216,7 +216,7 @@ func (f *flow) memoryCameBack() {
 		f.work.Broadcast()
 	}
 	if len(f.room.waiting) > 0 {
-		f.room.some.Broadcast()
+		f.room.some.Signal()
 	}
 }
 

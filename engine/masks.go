@@ -21,7 +21,7 @@ import (
 //
 // If bad samples are replaced or zeroed, a sample is bad in all of its batches if its image or its
 // mask is. Each batch finds that out for itself: it also makes the other part of each sample, and
-// throws it away. It need not do so for parts that proven knows were made before from the same
+// throws it away. It need not do so for parts that knownGood knows were made before from the same
 // file.
 //
 // If bad samples fail, each batch fails for the part that it shows, and for what the index has

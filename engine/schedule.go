@@ -37,7 +37,7 @@ func (s *schedule) addOpen(b *batch) {
 		b.askedAs = s.opens
 	}
 	s.takeWork.Broadcast()
-	s.flow.room.some.Broadcast()
+	s.flow.room.some.Signal()
 	if s.flow.hungReads.count.Load() > 0 {
 		s.flow.moreSlots(1) // it may be loaded now
 	}

@@ -82,6 +82,6 @@ func (w watcher) retryRefused() bool {
 	short := len(all.flow.room.waiting) > 0 || slices.ContainsFunc(all.schedule.in[wanted], (*batch).refused)
 	all.memory.ledger.awaited.Store(short)
 	all.takeWork.Broadcast()
-	all.flow.room.some.Broadcast()
+	all.flow.room.some.Signal()
 	return short
 }
