@@ -234,7 +234,7 @@ func (c *client) metadata(x *expected, form layout.Form) error {
 	}
 	value := make([]byte, 100)
 	n, err := unix.Getxattr(path, "user.batchfs.dtype", value)
-	if err != nil || string(value[:n]) != c.Settings.DType {
+	if err != nil || string(value[:n]) != c.Settings.Catalog.DType.String() {
 		return found("getxattr: %s is of type %q: %v", path, value[:max(n, 0)], err)
 	}
 	names, err := os.ReadDir(filepath.Dir(path))

@@ -275,7 +275,7 @@ func (c *client) explained(x *expected, form layout.Form, err error, before mome
 		if all, err := c.oracle.outcomes(x, form, false); err == nil && len(all) == 0 {
 			return true
 		}
-		if x.Victim >= 0 && since(damage0+condition(x.Victim)) && (c.Settings.OnError == "fail" || x.BadWithout) {
+		if x.Victim >= 0 && since(damage0+condition(x.Victim)) && (c.Settings.Catalog.OnError == engine.Fail || x.BadWithout) {
 			return true
 		}
 		return since(stormy) || since(shortage)

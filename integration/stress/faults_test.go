@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -33,9 +35,9 @@ type bench struct {
 
 // faultSettings returns the settings of a mount; together, the mounts use everything that
 // can fail.
-func faultSettings(onError, readPath, cache string) settings {
+func faultSettings(onError catalog.OnError, readPath, cache string) settings {
 	return settings{
-		OnError: onError, Resize: "none", DType: "uint8", Layout: "nhwc", Shuffle: true, Shards: 1, BatchSize: 8, Seed: 5,
+		Catalog: catalogOptions(onError, 8, 5),
 		Workers: 2, BatchWorkers: 1, Limit: 1 << 30, Cache: cache, CachePolicy: "constant", ReadPath: readPath, IO: "direct",
 	}
 }
@@ -48,12 +50,12 @@ func eachBench(t *testing.T, test func(b *bench)) {
 	if err != nil {
 		t.Skipf("SKIPPED: %v", err)
 	}
-	all := []settings{faultSettings("zero", "auto", "0"), faultSettings("replace", "direct", "64KiB"), faultSettings("fail", "auto", "auto")}
+	all := []settings{faultSettings(engine.Zero, "auto", "0"), faultSettings(engine.Replace, "direct", "64KiB"), faultSettings(engine.Fail, "auto", "auto")}
 	if !*stressAll {
 		all = all[:2]
 	}
 	for _, s := range all {
-		t.Run(s.OnError+"-"+s.ReadPath, func(t *testing.T) {
+		t.Run(s.Catalog.OnError.String()+"-"+s.ReadPath, func(t *testing.T) {
 			b := &bench{t: t, dir: filepath.Join(suite.dir, "bench"), settings: s, names: names, random: roundRandom(*stressSeed, 7)}
 			b.prepare()
 			defer os.RemoveAll(b.dir)

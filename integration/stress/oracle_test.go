@@ -15,10 +15,8 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
-	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
-	"github.com/batchfs/batchfs/shard"
 )
 
 // An oracle knows the right contents of a mount. An engine in this process makes them from
@@ -54,7 +52,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 		return nil, err
 	}
 	defer ds.Close()
-	o := &oracle{Dir: dir, Shards: s.Shards, Epochs: stressEpochs}
+	o := &oracle{Dir: dir, Shards: s.Catalog.Shards, Epochs: stressEpochs}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -73,15 +71,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 
 // intact renders all batches and returns the sample IDs of each, in order.
 func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]int, err error) {
-	options, err := s.options()
-	if err != nil {
-		return nil, err
-	}
-	planned, err := plannedIDs(ds, s)
-	if err != nil {
-		return nil, err
-	}
-	e, err := engine.New(ds, options)
+	e, err := engine.New(ds, s.options())
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +85,7 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 					return nil, err
 				}
 				o.Batches = append(o.Batches, x)
-				if ids[x.Key], err = shownIDs(e, x, planned(x.Key)); err != nil {
+				if ids[x.Key], err = shownIDs(e, x); err != nil {
 					return nil, err
 				}
 			}
@@ -104,39 +94,21 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 	return ids, nil
 }
 
-// plannedIDs returns the samples of each batch before replacements.
-func plannedIDs(ds *dataset.Dataset, s settings) (func(engine.Key) []int, error) {
-	c := s.order()
-	if c.Samples = int64(ds.Len()); s.Shuffle {
-		c.Costs = catalog.Costs(ds)
+// shownIDs returns the samples of a batch as planned, and those that replace some of them:
+// what becomes of their files changes the batch as well.
+func shownIDs(e *engine.Engine, x expected) (ids []int, err error) {
+	slots, _ := e.Catalog().Plan.Batch(x.Key.Shard, x.Key.Epoch, x.Key.Batch, nil)
+	for _, slot := range slots {
+		ids = append(ids, int(slot.ID))
 	}
-	plan, err := shard.New(c)
-	return func(k engine.Key) (ids []int) {
-		slots, _ := plan.Batch(k.Shard, k.Epoch, k.Batch, nil)
-		for _, slot := range slots {
-			ids = append(ids, int(slot.ID))
-		}
-		return ids
-	}, err
-}
-
-// shownIDs adds to the planned samples of a batch those that replace some of them: what
-// becomes of their files changes the batch as well.
-func shownIDs(e *engine.Engine, x expected, planned []int) ([]int, error) {
 	if x.Bad {
-		return planned, nil
+		return ids, nil
 	}
 	d, err := e.Describe(context.Background(), x.Key)
-	if err != nil {
-		return nil, err
-	}
-	all := slices.Clone(planned)
 	for _, s := range d.Samples {
-		if id := int(s.ID); !slices.Contains(all, id) {
-			all = append(all, id)
-		}
+		ids = append(ids, int(s.ID))
 	}
-	return all, nil
+	return ids, err
 }
 
 // render writes every form of a batch. A batch that does not open has none.
@@ -204,16 +176,12 @@ func (o *oracle) apart(ids map[engine.Key][]int, victims []int) bool {
 
 // without renders the batches of a victim while that file is missing.
 func (o *oracle) without(ds *dataset.Dataset, p pictures, s settings, victim int, ids map[engine.Key][]int, id int) error {
-	options, err := s.options()
-	if err != nil {
-		return err
-	}
 	path := filepath.Join(p.pristine, ds.Path(id))
 	if err := os.Rename(path, path+".away"); err != nil {
 		return err
 	}
 	defer os.Rename(path+".away", path)
-	e, err := engine.New(ds, options)
+	e, err := engine.New(ds, s.options())
 	if err != nil {
 		return err
 	}

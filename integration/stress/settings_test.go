@@ -14,20 +14,9 @@ import (
 	"github.com/batchfs/batchfs/shard"
 )
 
-// Settings are those of a mount, and of an engine that makes the same bytes.
+// Settings are those of a mount. An engine with the same catalog makes the same bytes.
 type settings struct {
-	OnError      string
-	Resize       string
-	Side         int
-	DType        string
-	Layout       string
-	Gray         bool
-	Flip         bool
-	Shuffle      bool
-	Stick        bool
-	Shards       int
-	BatchSize    int
-	Seed         uint64
+	Catalog      catalog.Options
 	Workers      int
 	BatchWorkers int
 	Depth        int
@@ -39,42 +28,6 @@ type settings struct {
 	IO           string
 	FaultyFS     bool // the dataset is on storage that can fail and stall
 	StuckLog     bool // nothing reads the daemon's log
-	Order        string
-}
-
-// order has the settings that decide which samples are in a batch. Without a shuffle, settings that
-// need one are left out.
-func (s *settings) order() shard.Config {
-	c := shard.Config{Shards: s.Shards, BatchSize: s.BatchSize, Shuffle: s.Shuffle, Seed: s.Seed, PadLastBatch: true}
-	switch {
-	case s.Order == "window" && s.Shuffle:
-		c.Window = 1
-	case s.Order == "local" && s.Shuffle:
-		c.Partition = shard.Local
-	case s.Order == "elastic" || s.Order == "local":
-		c.Partition = shard.Elastic
-	default:
-		c.StickToShard = s.Stick
-	}
-	return c
-}
-
-// orderFlags are the flags for order.
-func (s *settings) orderFlags() []string {
-	c := s.order()
-	f := []string{"--seed", strconv.FormatUint(c.Seed, 10)}
-	if c.Window > 0 {
-		f = append(f, fmt.Sprintf("--shuffle=window=%d", c.Window))
-	} else {
-		f = append(f, fmt.Sprintf("--shuffle=%t", c.Shuffle))
-	}
-	if c.Partition == shard.Ranges {
-		return append(f, "--shards", strconv.Itoa(c.Shards), "--batch-size", strconv.Itoa(c.BatchSize), fmt.Sprintf("--stick-to-shard=%t", c.StickToShard))
-	}
-	if c.Partition == shard.Local {
-		f = append(f, "--placement", "local")
-	}
-	return append(f, "--partition", "elastic", "--world-size", strconv.Itoa(c.Shards), "--global-batch", strconv.Itoa(c.Shards*c.BatchSize))
 }
 
 // tight reports that the memory limit may make an open fail.
@@ -96,82 +49,99 @@ func chance(random *rand.Rand, of float64) bool { return random.Float64() < of }
 // randomSettings chooses the settings of one round.
 func randomSettings(random *rand.Rand) settings {
 	return settings{
-		OnError: pick(random, "fail", "replace", "zero"),
-		Resize:  pick(random, "none", "stretch", "not-larger", "not-smaller", "center-crop", "random-resized-crop"),
-		Side:    pick(random, 48, 64, 96),
-		DType:   pick(random, "uint8", "uint8", "float16", "bfloat16", "float32"),
-		Layout:  pick(random, "nhwc", "nchw"),
-		Gray:    chance(random, 0.2), Flip: chance(random, 0.5),
-		Shuffle: chance(random, 0.7), Stick: chance(random, 0.2),
-		Shards: pick(random, 1, 2, 3), BatchSize: pick(random, 8, 16), Seed: random.Uint64N(1000),
+		Catalog: randomCatalog(random),
 		Workers: pick(random, 1, 2, 4, 8), BatchWorkers: pick(random, 1, 2, 4), Depth: pick(random, 0, 1, 2, 5),
 		Room:  pick(random, 0, 0, 0, 1, 2, 4, 8, 16),
 		Cache: pick(random, "auto", "0", "100KiB"), CachePolicy: pick(random, "constant", "constant", "static", "tinylfu", "none"),
 		ReadPath: pick(random, "auto", "auto", "direct"), IO: pick(random, "direct", "buffered"),
 		FaultyFS: chance(random, 0.5), StuckLog: chance(random, 0.1),
-		Order: pick(random, "ranges", "ranges", "elastic", "local", "window"),
+	}
+}
+
+// randomCatalog chooses the settings that the bytes of batches depend on.
+func randomCatalog(random *rand.Rand) catalog.Options {
+	o := catalogOptions(pick(random, engine.Fail, engine.Replace, engine.Zero), pick(random, 8, 16), random.Uint64N(1000))
+	o.Shuffle, o.Shards = chance(random, 0.7), pick(random, 1, 2, 3)
+	switch pick(random, "ranges", "ranges", "elastic", "local", "window") {
+	case "ranges":
+		o.StickToShard = chance(random, 0.2)
+	case "elastic":
+		o.Partition = shard.Elastic
+	case "local":
+		if o.Partition = shard.Elastic; o.Shuffle {
+			o.Partition = shard.Local
+		}
+	case "window":
+		if o.Shuffle {
+			o.Window = 1
+		}
+	}
+	if o.Transform.Mode = pick(random, resample.None, resample.Stretch, resample.NotLarger, resample.NotSmaller,
+		resample.CenterCrop, resample.RandomResizedCrop); o.Transform.Mode != resample.None {
+		side := pick(random, 48, 64, 96)
+		o.Transform.Height, o.Transform.Width, o.Transform.ResizeTo = side, side, side+16
+	}
+	o.DType = pick(random, layout.Uint8, layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32)
+	o.Layout = pick(random, layout.NHWC, layout.NCHW)
+	if chance(random, 0.2) {
+		o.Decoding.Color = decode.Gray
+	}
+	if chance(random, 0.5) {
+		o.Transform.Flip = 0.5
+	}
+	return o
+}
+
+// catalogOptions are options as flags that are not given would have them.
+func catalogOptions(onError catalog.OnError, batchSize int, seed uint64) catalog.Options {
+	return catalog.Options{
+		Config:    shard.Config{Shards: 1, BatchSize: batchSize, Shuffle: true, Seed: seed, PadLastBatch: true},
+		Transform: resample.Options{CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
+		Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100, OnError: onError,
 	}
 }
 
 // flags returns the flags of batchfs mount.
 func (s *settings) flags() []string {
-	f := append(s.orderFlags(), []string{
-		"--on-error", s.OnError, "--resize", s.Resize, "--dtype", s.DType, "--layout", s.Layout,
+	c := &s.Catalog
+	f := []string{
+		"--seed", strconv.FormatUint(c.Seed, 10),
+		"--on-error", c.OnError.String(), "--resize", c.Transform.Mode.String(), "--dtype", c.DType.String(), "--layout", c.Layout.String(),
 		"--workers", strconv.Itoa(s.Workers), "--batch-workers", strconv.Itoa(s.BatchWorkers),
 		"--prefetch-queue-depth", strconv.Itoa(s.Depth), "--memory-limit", strconv.FormatInt(s.Limit, 10),
 		"--cache-policy", s.CachePolicy, "--read-path", s.ReadPath, "--io", s.IO,
-	}...)
+		"--flip", strconv.FormatFloat(c.Transform.Flip, 'g', -1, 64),
+	}
+	if c.Window > 0 {
+		f = append(f, fmt.Sprintf("--shuffle=window=%d", c.Window))
+	} else {
+		f = append(f, fmt.Sprintf("--shuffle=%t", c.Shuffle))
+	}
+	if c.Partition == shard.Ranges {
+		f = append(f, "--shards", strconv.Itoa(c.Shards), "--batch-size", strconv.Itoa(c.BatchSize), fmt.Sprintf("--stick-to-shard=%t", c.StickToShard))
+	} else {
+		f = append(f, "--partition", "elastic", "--world-size", strconv.Itoa(c.Shards), "--global-batch", strconv.Itoa(c.Shards*c.BatchSize))
+	}
+	if c.Partition == shard.Local {
+		f = append(f, "--placement", "local")
+	}
 	if s.CachePolicy != "none" {
 		f = append(f, "--cache-size", s.Cache)
 	}
-	if s.Resize != "none" {
-		f = append(f, "--size", fmt.Sprintf("%dx%d", s.Side, s.Side))
+	if c.Transform.Mode != resample.None {
+		f = append(f, "--size", fmt.Sprintf("%dx%d", c.Transform.Height, c.Transform.Width))
 	}
-	if s.Resize == "center-crop" {
-		f = append(f, "--resize-to", strconv.Itoa(s.Side+16))
+	if c.Transform.Mode == resample.CenterCrop {
+		f = append(f, "--resize-to", strconv.Itoa(c.Transform.ResizeTo))
 	}
-	if s.Gray {
+	if c.Decoding.Color == decode.Gray {
 		f = append(f, "--color", "gray")
-	}
-	if s.Flip {
-		f = append(f, "--flip", "0.5")
 	}
 	return f
 }
 
 // options returns the options of an engine that makes the same bytes in another way: with
 // ample memory, no prefetching and no cache.
-func (s *settings) options() (engine.Options, error) {
-	o := engine.Options{
-		Options: catalog.Options{
-			Config:    s.order(),
-			Transform: resample.Options{ResizeTo: s.Side + 16, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{3. / 4, 4. / 3}},
-			Decoding:  decode.Options{MaxPixels: 1 << 28}, Epochs: 100,
-		},
-		Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true,
-	}
-	for o.Transform.Mode.String() != s.Resize {
-		if o.Transform.Mode++; o.Transform.Mode > resample.RandomResizedCrop {
-			return o, fmt.Errorf("no mode is called %s", s.Resize)
-		}
-	}
-	o.OnError = map[string]catalog.OnError{"fail": engine.Fail, "replace": engine.Replace, "zero": engine.Zero}[s.OnError]
-	for o.DType.String() != s.DType {
-		if o.DType++; o.DType > layout.Float32 {
-			return o, fmt.Errorf("no type is called %s", s.DType)
-		}
-	}
-	if s.Layout == "nchw" {
-		o.Layout = layout.NCHW
-	}
-	if s.Resize != "none" {
-		o.Transform.Height, o.Transform.Width = s.Side, s.Side
-	}
-	if s.Gray {
-		o.Decoding.Color = decode.Gray
-	}
-	if s.Flip {
-		o.Transform.Flip = 0.5
-	}
-	return o, nil
+func (s *settings) options() engine.Options {
+	return engine.Options{Options: s.Catalog, Workers: runtime.NumCPU(), BatchWorkers: 1, MemoryLimit: 1 << 30, Anonymous: true}
 }
