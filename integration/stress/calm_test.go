@@ -1,83 +1,64 @@
 package stress
 
 import (
-	"os"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/layout"
 )
 
-// partCalm reads everything after all disturbances have ended: BRIEF. Every batch must open
-// with the bytes of the undisturbed dataset, in every form, if not at once then soon.
-func partCalm(args []string) error {
-	c, err := newClient([]string{args[0], "0", "0"})
-	if err != nil {
-		return err
+// calm reads everything after all disturbances have ended. Every batch must open with the
+// bytes of the undisturbed dataset, in every form, if not at once then soon.
+func (r *round) calm() {
+	if r.failed() || !r.daemon.Running() {
+		return
 	}
-	for i := range c.oracle.Batches {
-		x := &c.oracle.Batches[i]
+	r.note("calm")
+	reader, err := startReader(r.briefFile())
+	if err != nil {
+		r.find("%v", err)
+		return
+	}
+	defer reader.End()
+	for _, x := range r.oracle.Batches {
 		for _, form := range layout.Forms() {
-			if x.Victim < 0 && form != layout.NPY && c.random.IntN(8) > 0 {
+			if x.Victim < 0 && form != layout.NPY && r.random.IntN(8) > 0 {
 				continue // a sample of the others suffices
 			}
 			if form == layout.JSON && (x.Victim >= 0 || x.Bad) {
 				continue // it contains the reason why a file is bad
 			}
-			if err := c.calmly(x, form); err != nil {
-				return c.report(err)
+			r.calmly(reader, wish{Key: x.Key, Form: form})
+			if r.failed() {
+				return
 			}
 		}
 	}
-	return nil
 }
 
 // calmly reads a batch until it is right. A batch prefetched during a disturbance may be
 // served once more.
-func (c *client) calmly(x *expected, form layout.Form) error {
-	want, err := c.oracle.outcomes(x, form, false)
-	if err != nil {
-		return err
-	}
+func (r *round) calmly(reader *reader, w wish) {
 	const tries = 200
 	for try := 1; ; try++ {
-		c.weather.busy(c.index, monotonic())
-		got, err := os.ReadFile(c.path(x.Key, form))
-		c.weather.busy(c.index, 0)
-		wrong := ""
-		switch {
-		case len(want) == 0 && isErrno(err, unix.EIO):
-		case err != nil:
-			wrong = err.Error()
-		case len(want) == 0:
-			wrong = "it opens, though it holds a corrupt file"
-		case string(got) != string(want[0].bytes):
-			wrong = "its bytes are wrong"
+		got, err := reader.read([]wish{w})
+		if err != nil {
+			r.find("%v", err)
+			r.daemon.Dump()
+			return
 		}
-		if wrong == "" {
-			return nil
+		if r.oracle.right(got[0]) {
+			return
 		}
-		c.note("in the calm, %s.%s: %s", x.Key, form, wrong)
+		r.note("  %v", &got[0])
 		if try == tries {
-			return found("when nothing is wrong any more, %s.%s, after %d tries: %s", x.Key, form, tries, wrong)
+			r.find("when nothing is wrong any more, after %d tries: %v", tries, &got[0])
+			return
 		}
-		c.weather.add(c.index, retries, 1)
-		c.elsewhere(x)
+		r.weather.add(0, retries, 1)
+		// Another batch is opened, so that a kept one can be dropped.
+		other := r.oracle.Batches[r.random.IntN(len(r.oracle.Batches))].Key
+		other.Shard = w.Key.Shard
+		_, _ = reader.read([]wish{{Key: other, Form: layout.NPY}})
 		time.Sleep(20 * time.Millisecond)
 	}
-}
-
-// elsewhere opens another batch, so that a kept batch can be dropped.
-func (c *client) elsewhere(x *expected) {
-	y := c.oracle.Batches[c.random.IntN(len(c.oracle.Batches))].Key
-	y.Shard = x.Key.Shard
-	if f, err := os.Open(c.path(y, layout.NPY)); err == nil {
-		_ = f.Close()
-	}
-}
-
-func isErrno(err error, errno unix.Errno) bool {
-	pathError, ok := err.(*os.PathError)
-	return ok && pathError.Err == errno
 }

@@ -114,22 +114,7 @@ func (b *bench) wishes() (all []wish) {
 
 // allowed reports whether a read may have this result; failing: while a call fails.
 func (b *bench) allowed(w wish, failing bool) bool {
-	if w.Wrong != "" {
-		return false
-	}
-	all, err := b.oracle.outcomes(b.oracle.byKey[w.Key], w.Form, false)
-	if err != nil {
-		return false
-	}
-	switch w.Errno {
-	case 0:
-		return true
-	case unix.EIO:
-		return failing || len(all) == 0
-	case unix.ENOMEM:
-		return failing
-	}
-	return false
+	return b.oracle.right(w) || failing && (w.Errno == unix.EIO || w.Errno == unix.ENOMEM)
 }
 
 // read reads batches and returns the wrong results.

@@ -34,7 +34,7 @@ var suite struct {
 // argument.
 var parts = map[string]func(args []string) error{
 	"part-client":  partClient,
-	"part-calm":    partCalm,
+	"part-reader":  partReader,
 	"part-storage": func(args []string) error { return hangfs.Serve(args, os.Stdin, os.Stdout) },
 	"part-inject":  partInject,
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
@@ -252,4 +254,15 @@ func (o *oracle) outcomes(x *expected, form layout.Form, damaged bool) (all []ou
 		}
 	}
 	return all, nil
+}
+
+// right reports whether a read has the only result that it may have when nothing is wrong.
+func (o *oracle) right(w wish) bool {
+	return w.Wrong == "" && (w.Errno == 0 || w.Errno == unix.EIO && o.isBad(w.Key, w.Form))
+}
+
+// isBad reports whether a batch holds a permanently corrupt file, so that it does not open.
+func (o *oracle) isBad(k engine.Key, form layout.Form) bool {
+	_, err := os.Stat(o.file(k, form, -1))
+	return errors.Is(err, fs.ErrNotExist)
 }

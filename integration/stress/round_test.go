@@ -239,17 +239,6 @@ func (r *round) endedLate() {
 	r.remount()
 }
 
-// calm reads everything after all disturbances have ended.
-func (r *round) calm() {
-	if r.failed() || !r.daemon.Running() {
-		return
-	}
-	r.note("calm")
-	c := r.startPart(0, 0, "part-calm", r.briefFile())
-	<-c.ended
-	r.judge(c)
-}
-
 // tell reports findings, with everything that helps to understand them.
 func (r *round) tell(t *testing.T) {
 	t.Helper()
