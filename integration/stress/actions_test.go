@@ -15,51 +15,47 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// An action is something a client may do next.
-type action struct {
+// A deed is something that a client, or the saboteur of a round, may do next.
+type deed[T any] struct {
 	name   string
 	weight int // relative frequency
-	do     func(*client) error
+	do     func(T) error
 }
 
-var clientActions []action
-
-func init() {
-	clientActions = []action{
-		{"read", 20, (*client).read},
-		{"read at random", 8, (*client).readAround},
-		{"readv", 4, (*client).readVector},
-		{"read directly", 3, (*client).readDirect},
-		{"map", 15, (*client).mapped},
-		{"map and move", 4, (*client).remap},
-		{"hold", 6, (*client).keep},
-		{"dup", 3, (*client).dup},
-		{"send", 4, (*client).send},
-		{"splice", 4, (*client).splice},
-		{"pass on", 4, (*client).passOn},
-		{"fork", 2, (*client).fork},
-		{"exec", 1, (*client).exec},
-		{"look around", 6, (*client).lookAround},
-		{"small forms", 8, (*client).smallForms},
-		{"open what is not there", 2, (*client).strange},
-		{"be interrupted", 5, (*client).interrupted},
-		{"open many", 3, (*client).openMany},
-		{"die while opening", 1, (*client).die},
-	}
-}
-
-func chooseAction(random *rand.Rand) action {
+func choose[T any](random *rand.Rand, deeds []deed[T]) deed[T] {
 	sum := 0
-	for _, a := range clientActions {
-		sum += a.weight
+	for _, d := range deeds {
+		sum += d.weight
 	}
 	n := random.IntN(sum)
-	for _, a := range clientActions {
-		if n -= a.weight; n < 0 {
-			return a
+	for _, d := range deeds {
+		if n -= d.weight; n < 0 {
+			return d
 		}
 	}
 	panic("unreachable")
+}
+
+var clientDeeds = []deed[*client]{
+	{"read", 20, (*client).read},
+	{"read at random", 8, (*client).readAround},
+	{"readv", 4, (*client).readVector},
+	{"read directly", 3, (*client).readDirect},
+	{"map", 15, (*client).mapped},
+	{"map and move", 4, (*client).remap},
+	{"hold", 6, (*client).keep},
+	{"dup", 3, (*client).dup},
+	{"send", 4, (*client).send},
+	{"splice", 4, (*client).splice},
+	{"pass on", 4, (*client).passOn},
+	{"fork", 2, (*client).fork},
+	{"exec", 1, (*client).exec},
+	{"look around", 6, (*client).lookAround},
+	{"small forms", 8, (*client).smallForms},
+	{"open what is not there", 2, (*client).strange},
+	{"be interrupted", 5, (*client).interrupted},
+	{"open many", 3, (*client).openMany},
+	{"die while opening", 1, (*client).die},
 }
 
 // with opens the next batch, calls do and closes it.

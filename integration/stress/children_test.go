@@ -143,7 +143,7 @@ func (r *round) watch(stop chan struct{}) {
 				// Linux lets a thread that was touching a mapping when its daemon died fault
 				// for ever. Killing it is all that can be done.
 				r.mu.Lock()
-				r.report.lost++
+				r.report[lost]++
 				r.mu.Unlock()
 				r.weather.busy(i, 0)
 				_ = r.clients[i].cmd.Process.Kill()

@@ -30,7 +30,6 @@ type brief struct {
 	Passthrough                  bool // the kernel reads batches without the daemon
 	Seed                         uint64
 	Clients                      int
-	Not                          []string // events and actions to leave out
 }
 
 // A client is a process that reads a mount.
@@ -126,10 +125,7 @@ func (c *client) note(format string, args ...any) {
 
 // act performs one action, and sometimes checks a held batch.
 func (c *client) act() (err error) {
-	a := chooseAction(c.random)
-	if slices.Contains(c.Not, a.name) {
-		return nil
-	}
+	a := choose(c.random, clientDeeds)
 	c.weather.busy(c.index, monotonic())
 	defer c.weather.busy(c.index, 0)
 	c.weather.add(c.index, actions, 1)

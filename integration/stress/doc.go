@@ -25,12 +25,12 @@
 //
 // A finding names the seed of its round. The seed determines the settings and the actions
 // of every process, but not how the kernel interleaves them, so a rare finding may take
-// several rounds to reproduce:
+// several rounds to reproduce. With a seed, all rounds have it:
 //
-//	go test ./integration/stress -run TestStress -v -timeout 0 -stress.seed 17 -stress.rounds 20 -stress.same
+//	go test ./integration/stress -run TestStress -v -timeout 0 -stress.seed 17 -stress.for 10m
 //
-// -stress.not leaves out some of the events and actions, to narrow a finding down or to
-// look beyond a known one.
+// To narrow a finding down, or to look beyond a known one, leave out some rows of clientDeeds and
+// roundEvents.
 //
 // # Faults, one at a time
 //

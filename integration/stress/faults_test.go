@@ -78,7 +78,7 @@ func (b *bench) prepare() {
 		err = os.WriteFile(b.brief, text, 0o644)
 	}
 	if err == nil {
-		_, err = newWeather(work.Weather)
+		_, err = openWeather(work.Weather)
 	}
 	if err == nil {
 		_, err = makeOracle(p, b.settings, work.Oracle, b.random)

@@ -14,13 +14,10 @@ import (
 )
 
 var (
-	stressFor    = flag.Duration("stress.for", 0, "how long TestStress runs in all; 0: two minutes, and a third of one with -short")
-	stressSeed   = flag.Uint64("stress.seed", 0, "seed of the first round; 0: one that the clock chooses in a long run, a fixed one by default")
-	stressRounds = flag.Int("stress.rounds", 0, "end after so many rounds; 0: after -stress.for")
-	stressSame   = flag.Bool("stress.same", false, "give every round the same seed")
-	stressRound  = flag.Duration("stress.round", 5*time.Second, "how long a mount is disturbed in each round")
-	stressNot    = flag.String("stress.not", "", "leave out these events and actions, and `stuck log`, separated by commas, to narrow a finding down")
-	stressAll    = flag.Bool("stress.all", false, "TestFaults tries every place, not a sample")
+	stressFor   = flag.Duration("stress.for", 0, "how long TestStress runs in all; 0: two minutes, and a third of one with -short")
+	stressSeed  = flag.Uint64("stress.seed", 0, "seed of every round, to repeat a finding; 0: each has its own")
+	stressRound = flag.Duration("stress.round", 5*time.Second, "how long a mount is disturbed in each round")
+	stressAll   = flag.Bool("stress.all", false, "TestFaults tries every place, not a sample")
 )
 
 // suite is shared by all tests.

@@ -2,15 +2,12 @@ package stress
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/testkit"
@@ -57,15 +54,7 @@ func TestAllocations(t *testing.T) {
 // points the library to it.
 func (b *bench) allocator(library string) (*allocator, []string, error) {
 	path := filepath.Join(b.dir, "allocator")
-	if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
-		return nil, nil, err
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	m, err := unix.Mmap(int(f.Fd()), 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	m, err := shareFile(path)
 	if err != nil {
 		return nil, nil, err
 	}

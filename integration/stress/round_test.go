@@ -3,12 +3,12 @@ package stress
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -50,37 +50,12 @@ type round struct {
 	starved  *daemon      // the one that last had little address space
 }
 
-// A report counts what a round did.
-type report struct {
-	rounds, actions, opened, noMemory, failures, retries, checked, events uint64
-	lost                                                                  uint64 // clients that never came back from a mapping whose daemon died
-}
-
-func (r *report) add(o report) {
-	r.rounds++
-	r.actions += o.actions
-	r.opened += o.opened
-	r.noMemory += o.noMemory
-	r.failures += o.failures
-	r.retries += o.retries
-	r.checked += o.checked
-	r.events += o.events
-	r.lost += o.lost
-}
-
-func (r report) String() string {
-	return fmt.Sprintf("%d actions, %d batches opened, %d out of memory, %d failed for other reasons, %d retries, %d MiB checked, %d events, %d clients lost with their daemon;",
-		r.actions, r.opened, r.noMemory, r.failures, r.retries, r.checked>>20, r.events, r.lost)
-}
-
 func newRound(p pictures, seed uint64) (*round, error) {
 	r := &round{seed: seed, pictures: p, dir: filepath.Join(suite.dir, fmt.Sprintf("round-%d", seed)), random: roundRandom(seed, 0)}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
 		return nil, err
 	}
-	not := strings.Split(*stressNot, ",")
 	r.settings = randomSettings(r.random)
-	r.settings.StuckLog = r.settings.StuckLog && !slices.Contains(not, "stuck log")
 	var err error
 	oracle := filepath.Join(r.dir, "oracle")
 	if r.oracle, err = makeOracle(p, r.settings, oracle, r.random); err != nil {
@@ -90,9 +65,8 @@ func newRound(p pictures, seed uint64) (*round, error) {
 	r.brief = brief{
 		Mount: filepath.Join(r.dir, "mnt"), Oracle: oracle, Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
 		Settings: r.settings, Passthrough: r.settings.ReadPath != "direct", Seed: seed, Clients: roundClients,
-		Not: not,
 	}
-	if r.weather, err = newWeather(r.brief.Weather); err != nil {
+	if r.weather, err = openWeather(r.brief.Weather); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -119,10 +93,7 @@ func (r *round) run() {
 	close(stop)
 	watching.Wait()
 	r.tearDown()
-	r.report = report{
-		rounds: 1, actions: r.weather.sum(actions), opened: r.weather.sum(opened), noMemory: r.weather.sum(noMemory),
-		failures: r.weather.sum(failures), retries: r.weather.sum(retries), checked: r.weather.sum(checked), events: r.report.events,
-	}
+	r.report.add(r.weather.report())
 }
 
 // setUp mounts the storage, if there is one, and the batches.
@@ -212,8 +183,8 @@ func (r *round) note(format string, args ...any) {
 // settle ends all disturbances, then the clients.
 func (r *round) settle() {
 	r.note("all is restored")
-	for v := range r.damaged {
-		r.restore(v)
+	if err := r.restoreAll(); err != nil {
+		r.find("%v", err)
 	}
 	r.weather.stop()
 	for _, c := range r.clients {
@@ -233,10 +204,9 @@ func (r *round) endedLate() {
 	r.mu.Lock()
 	r.findings = nil
 	r.mu.Unlock()
-	if err := unmount(r.brief.Mount); err != nil {
+	if err := errors.Join(unmount(r.brief.Mount), r.remount()); err != nil {
 		r.find("%v", err)
 	}
-	r.remount()
 }
 
 // tell reports findings, with everything that helps to understand them.
@@ -245,7 +215,7 @@ func (r *round) tell(t *testing.T) {
 	for _, f := range r.findings {
 		t.Errorf("FINDING: %s", f)
 	}
-	t.Logf("to try again: go test ./integration/stress -run TestStress -v -stress.seed %d -stress.rounds 1 -stress.round %v", r.seed, *stressRound)
+	t.Logf("to try again: go test ./integration/stress -run TestStress -v -stress.seed %d -stress.round %v", r.seed, *stressRound)
 	t.Logf("settings: %v", r.settings)
 	t.Logf("what happened to the mount:\n%s", tail(r.log.String(), 60))
 	names, _ := filepath.Glob(filepath.Join(r.dir, "client-*.log"))

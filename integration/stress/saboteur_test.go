@@ -1,10 +1,10 @@
 package stress
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -14,53 +14,34 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// An event disturbs a mount, its dataset or its readers. When it returns, the disturbance is over;
-// only damage to files may last.
-type event struct {
-	name   string
-	weight int
-	do     func(*round)
-}
-
-var roundEvents []event
-
-func init() {
-	roundEvents = []event{
-		{"damage a file", 8, (*round).damage},
-		{"restore a file", 8, func(r *round) { r.restore(r.random.IntN(maxVictims)) }},
-		{"storage fails", 4, (*round).storageFails},
-		{"storage stalls", 3, (*round).storageStalls},
-		{"few descriptors", 3, (*round).fewDescriptors},
-		{"little address space", 1, (*round).littleSpace},
-		{"daemon suspended", 3, (*round).suspendDaemon},
-		{"client suspended", 3, (*round).suspendClient},
-		{"client killed", 5, (*round).killClient},
-		{"unmount in use", 2, (*round).unmountInUse},
-		{"detach", 1, (*round).detach},
-		{"daemon killed", 1, (*round).killDaemon},
-		{"a container starts", 1, (*round).startContainer},
-		{"ask for figures", 3, (*round).ask},
-	}
+// Events disturb a mount, its dataset or its readers. When one returns, the disturbance is over;
+// only damage to files may last. An error is a finding.
+var roundEvents = []deed[*round]{
+	{"damage a file", 8, (*round).damage},
+	{"restore a file", 8, func(r *round) error { return r.restore(r.random.IntN(maxVictims)) }},
+	{"storage fails", 4, (*round).storageFails},
+	{"storage stalls", 3, (*round).storageStalls},
+	{"few descriptors", 3, (*round).fewDescriptors},
+	{"little address space", 1, (*round).littleSpace},
+	{"daemon suspended", 3, (*round).suspendDaemon},
+	{"client suspended", 3, (*round).suspendClient},
+	{"client killed", 5, (*round).killClient},
+	{"unmount in use", 2, (*round).unmountInUse},
+	{"detach", 1, (*round).detach},
+	{"daemon killed", 1, (*round).killDaemon},
+	{"a container starts", 1, (*round).startContainer},
+	{"ask for figures", 3, (*round).ask},
 }
 
 // disturb triggers events until the given time, or until there is a finding.
 func (r *round) disturb(until time.Time) {
-	sum := 0
-	for _, e := range roundEvents {
-		sum += e.weight
-	}
 	for time.Now().Before(until) && !r.failed() {
 		r.rest(300)
-		n := r.random.IntN(sum)
-		for _, e := range roundEvents {
-			if n -= e.weight; n < 0 {
-				if !slices.Contains(r.brief.Not, e.name) {
-					r.note("%s", e.name)
-					r.report.events++
-					e.do(r)
-				}
-				break
-			}
+		e := choose(r.random, roundEvents)
+		r.note("%s", e.name)
+		r.report[events]++
+		if err := e.do(r); err != nil {
+			r.find("%s: %v", e.name, err)
 		}
 		r.revive()
 		if !r.daemon.Running() && !r.failed() {
@@ -74,123 +55,113 @@ func (r *round) rest(most int) {
 	time.Sleep(time.Duration(r.random.IntN(most*1000)) * time.Microsecond)
 }
 
-func (r *round) damage() {
+func (r *round) damage() error {
 	v := r.random.IntN(maxVictims)
 	if v >= len(r.oracle.Victims) || r.damaged[v] {
-		return
+		return nil
 	}
 	r.damaged[v] = true
 	r.weather.begin(damage0 + condition(v))
 	how, err := r.pictures.spoil(r.oracle.Victims[v], r.random)
-	if err != nil {
-		r.find("damage: %v", err)
-	}
 	r.note("  %s: %s", r.oracle.Victims[v], how)
+	return err
 }
 
-func (r *round) restore(v int) {
+func (r *round) restore(v int) error {
 	if !r.damaged[v] {
-		return
+		return nil
 	}
-	if err := r.pictures.restore(r.oracle.Victims[v]); err != nil {
-		r.find("restore: %v", err)
-	}
+	err := r.pictures.restore(r.oracle.Victims[v])
 	r.damaged[v] = false
 	r.weather.end(damage0 + condition(v))
+	return err
+}
+
+func (r *round) restoreAll() (err error) {
+	for v := range r.damaged {
+		err = errors.Join(err, r.restore(v))
+	}
+	return err
 }
 
 // machineErrors are storage errors that are no fault of a file.
 var machineErrors = []unix.Errno{unix.EIO, unix.ESTALE, unix.ENOMEM, unix.ETIMEDOUT, unix.EMFILE, unix.ENFILE, unix.EAGAIN}
 
-func (r *round) storageFails() {
-	errno := machineErrors[r.random.IntN(len(machineErrors))]
-	r.storm(fmt.Sprintf("fail * %d %d", int(errno), pick(r.random, 3, 30, 100)), 500)
+func (r *round) storageFails() error {
+	return r.storm(fmt.Sprintf("fail * %d %d", int(pick(r.random, machineErrors...)), pick(r.random, 3, 30, 100)), 500)
 }
 
-func (r *round) storageStalls() { r.storm("stall *", 1500) }
+func (r *round) storageStalls() error { return r.storm("stall *", 1500) }
 
 // storm has the storage fail or stall for a while.
-func (r *round) storm(order string, most int) {
+func (r *round) storm(order string, most int) error {
 	if r.storage == nil {
-		return
+		return nil
 	}
 	r.note("  %s", order)
 	r.weather.begin(stormy)
+	defer r.weather.end(stormy)
 	err := r.storage.Order(order)
 	r.rest(most)
-	if err == nil {
-		err = r.storage.Order("heal")
+	return errors.Join(err, r.storage.Order("heal"))
+}
+
+// limit lowers a limit of the daemon for a while.
+func (r *round) limit(resource int, to uint64, most int) {
+	r.note("  a limit of %d", to)
+	r.weather.begin(shortage)
+	defer r.weather.end(shortage)
+	var old unix.Rlimit
+	if unix.Prlimit(r.daemon.PID(), resource, nil, &old) == nil {
+		_ = unix.Prlimit(r.daemon.PID(), resource, &unix.Rlimit{Cur: to, Max: old.Max}, nil)
+		r.rest(most)
+		_ = unix.Prlimit(r.daemon.PID(), resource, &old, nil)
 	}
-	if err != nil {
-		r.find("%v", err)
-	}
-	r.weather.end(stormy)
 }
 
 // fewDescriptors sets the daemon's descriptor limit just above the number it has open.
-func (r *round) fewDescriptors() {
-	pid := r.daemon.PID()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
-	if err != nil {
-		return
+func (r *round) fewDescriptors() error {
+	if entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.daemon.PID())); err == nil {
+		r.limit(unix.RLIMIT_NOFILE, uint64(max(3, len(entries)+r.random.IntN(8)-3)), 500)
 	}
-	var old unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old); err != nil {
-		return
-	}
-	few := unix.Rlimit{Cur: uint64(max(3, len(entries)+r.random.IntN(8)-3)), Max: old.Max}
-	r.note("  %d descriptors, and a limit of %d", len(entries), few.Cur)
-	r.weather.begin(shortage)
-	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &few, nil)
-	r.rest(500)
-	_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil)
-	r.weather.end(shortage)
+	return nil
 }
 
 // littleSpace sets the daemon's address space limit just above what it has mapped. Go's
 // runtime cannot do without memory and threads: if it ends the daemon, that is no finding.
 // Where nothing reads the log, the runtime would wait forever to say so.
-func (r *round) littleSpace() {
+func (r *round) littleSpace() error {
 	d := r.daemon
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.PID()))
 	if err != nil || testkit.RaceDetector() || r.settings.StuckLog {
-		return
+		return nil
 	}
 	var pages uint64
 	_, _ = fmt.Sscan(string(text), &pages)
-	var old unix.Rlimit
-	if err := unix.Prlimit(d.PID(), unix.RLIMIT_AS, nil, &old); err != nil {
-		return
-	}
-	little := unix.Rlimit{Cur: pages*uint64(os.Getpagesize()) + r.random.Uint64N(4<<20), Max: old.Max}
-	for _, c := range []condition{shortage, adrift} {
-		r.weather.begin(c)
-		defer r.weather.end(c)
-	}
+	r.weather.begin(adrift)
+	defer r.weather.end(adrift)
 	r.starved = d
-	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &little, nil)
-	r.rest(300)
-	_ = unix.Prlimit(d.PID(), unix.RLIMIT_AS, &old, nil)
+	r.limit(unix.RLIMIT_AS, pages*uint64(os.Getpagesize())+r.random.Uint64N(4<<20), 300)
 	r.rest(50)
 	if d.Running() && !runtimeStarved(d.Logged()) {
-		return
+		return nil
 	}
 	if err := d.Wait(); err != nil { // Go's runtime prints all goroutines first
-		r.find("with little address space: %v", err)
-		return
+		return err
 	}
 	r.note("  the daemon has ended: %v", d.Err)
-	r.mu.Lock()
-	r.killed = monotonic()
-	r.mu.Unlock()
+	r.died()
 	if !runtimeStarved(d.Logged()) {
-		r.find("with little address space, the daemon has ended: %v\n%s", d.Err, tail(d.Logged(), 30))
-		return
+		return fmt.Errorf("the daemon has ended: %v\n%s", d.Err, tail(d.Logged(), 30))
 	}
-	if err := unmount(r.brief.Mount); err != nil {
-		r.find("%v", err)
-	}
-	r.remount()
+	return errors.Join(unmount(r.brief.Mount), r.remount())
+}
+
+// died records that a daemon died without unmounting.
+func (r *round) died() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = monotonic()
 }
 
 // runtimeStarved reports whether Go's runtime failed for lack of memory or threads.
@@ -203,77 +174,77 @@ func runtimeStarved(log string) bool {
 	return false
 }
 
-func (r *round) suspendDaemon() {
-	r.daemon.Signal(syscall.SIGSTOP)
+func (r *round) suspendDaemon() error { return r.suspend(r.daemon.Cmd.Process) }
+
+func (r *round) suspendClient() error { return r.suspend(r.anyClient()) }
+
+// suspend stops a process for a while.
+func (r *round) suspend(p *os.Process) error {
+	_ = p.Signal(syscall.SIGSTOP)
 	r.rest(500)
-	r.daemon.Signal(syscall.SIGCONT)
+	_ = p.Signal(syscall.SIGCONT)
+	return nil
 }
 
-func (r *round) suspendClient() {
-	c := r.clients[r.random.IntN(len(r.clients))]
-	_ = c.cmd.Process.Signal(syscall.SIGSTOP)
-	r.rest(500)
-	_ = c.cmd.Process.Signal(syscall.SIGCONT)
-}
+func (r *round) anyClient() *os.Process { return pick(r.random, r.clients...).cmd.Process }
 
-func (r *round) killClient() {
-	_ = r.clients[r.random.IntN(len(r.clients))].cmd.Process.Kill()
+func (r *round) killClient() error {
+	_ = r.anyClient().Kill()
+	return nil
 }
 
 // unmountInUse tries to unmount a mount that is probably in use. If it is, it must stay.
-func (r *round) unmountInUse() {
+func (r *round) unmountInUse() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
 	err := unmount(r.brief.Mount)
 	if err == nil {
 		r.note("  it was not in use")
 		r.expectEnd(r.daemon)
-		r.remount()
-	} else if !strings.Contains(err.Error(), "in use") {
-		r.find("%v", err)
+		return r.remount()
 	}
+	if strings.Contains(err.Error(), "in use") {
+		return nil
+	}
+	return err
 }
 
 // detach detaches the mount while it is being read, and mounts again at once.
-func (r *round) detach() {
+func (r *round) detach() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
 	if err := unmount(r.brief.Mount, "--lazy"); err != nil {
-		r.find("%v", err)
-		return
+		return err
 	}
 	r.former = append(r.former, r.daemon)
-	r.remount()
+	return r.remount()
 }
 
 // killDaemon leaves a dead mount, which is cleared.
-func (r *round) killDaemon() {
+func (r *round) killDaemon() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
-	r.mu.Lock()
-	r.killed = monotonic()
-	r.mu.Unlock()
+	r.died()
 	r.daemon.Signal(syscall.SIGKILL)
 	<-r.daemon.Exited
 	r.rest(100)
 	if err := unmount(r.brief.Mount); err != nil {
-		r.find("%v", err)
-		return
+		return err
 	}
-	r.remount()
+	return r.remount()
 }
 
 // startContainer makes a mount namespace that, like a container, keeps the current mounts
 // until the round is over.
-func (r *round) startContainer() {
+func (r *round) startContainer() error {
 	cmd := exec.Command("sleep", "3600")
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		r.find("%v", err)
-		return
+	err := cmd.Start()
+	if err == nil {
+		r.guests = append(r.guests, cmd)
 	}
-	r.guests = append(r.guests, cmd)
+	return err
 }
 
 // endContainers ends the containers: a daemon lives as long as one of them has its mount.
@@ -287,16 +258,11 @@ func (r *round) endContainers() {
 
 // remount mounts again, with all files as the oracle knows them: a mount uses the files it
 // finds at the start.
-func (r *round) remount() {
-	for v := range r.damaged {
-		r.restore(v)
+func (r *round) remount() error {
+	if err := r.restoreAll(); err != nil || r.failed() {
+		return err
 	}
-	if r.failed() {
-		return
-	}
-	if err := r.mount(); err != nil {
-		r.find("again: %v", err)
-	}
+	return r.mount()
 }
 
 // expectEnd waits for a daemon whose mount is gone.
@@ -309,19 +275,11 @@ func (r *round) expectEnd(d *daemon) {
 	}
 }
 
-// ask reads the daemon's statistics.
-func (r *round) ask() {
+// ask reads the daemon's statistics: it must keep to its limit.
+func (r *round) ask() error {
 	s, err := r.daemon.stats()
-	if err != nil {
-		r.find("%v", err)
-		return
+	if err == nil && (s.Memory.Used > s.Memory.Limit || s.Memory.Peak > s.Memory.Limit) {
+		err = fmt.Errorf("of %d bytes, %d are used, and %d were", s.Memory.Limit, s.Memory.Used, s.Memory.Peak)
 	}
-	r.checkFigures(s)
-}
-
-// checkFigures checks that a daemon keeps to its limit.
-func (r *round) checkFigures(s statistics) {
-	if s.Memory.Used > s.Memory.Limit || s.Memory.Peak > s.Memory.Limit {
-		r.find("of %d bytes, %d are used, and %d were", s.Memory.Limit, s.Memory.Used, s.Memory.Peak)
-	}
+	return err
 }

@@ -11,12 +11,9 @@ import (
 func TestStress(t *testing.T) {
 	needMounts(t)
 	p := needPictures(t)
-	seed, length := *stressSeed, *stressFor
-	if seed == 0 {
-		seed = 1
-		if length > time.Minute {
-			seed = uint64(time.Now().Unix())
-		}
+	seed, length := max(1, *stressSeed), *stressFor
+	if *stressSeed == 0 && length > time.Minute {
+		seed = uint64(time.Now().Unix())
 	}
 	if length == 0 {
 		length = 2 * time.Minute
@@ -24,12 +21,8 @@ func TestStress(t *testing.T) {
 			length = 20 * time.Second
 		}
 	}
-	began := time.Now()
 	var sum report
-	for n := 0; *stressRounds == 0 || n < *stressRounds; n++ {
-		if *stressRounds == 0 && n > 0 && time.Since(began) >= length {
-			break
-		}
+	for began, n := time.Now(), 0; n == 0 || time.Since(began) < length; n++ {
 		r, err := newRound(p, seed)
 		if err != nil {
 			t.Fatalf("round %d: %v", seed, err)
@@ -44,12 +37,12 @@ func TestStress(t *testing.T) {
 		if err := os.RemoveAll(r.dir); err != nil {
 			t.Fatal(err)
 		}
-		if !*stressSame {
+		if *stressSeed == 0 {
 			seed++
 		}
 	}
 	t.Logf("in all: %v", sum)
-	if sum.opened == 0 {
+	if sum[opened] == 0 {
 		t.Error("nothing was read")
 	}
 }

@@ -1,6 +1,7 @@
 package stress
 
 import (
+	"fmt"
 	"os"
 	"sync/atomic"
 	"unsafe"
@@ -28,43 +29,48 @@ const maxVictims = 3
 type weather struct{ words []uint64 }
 
 const (
-	weatherBytes = 4096
-	clientsFrom  = 64 // index of the first client's word
-	clientWords  = 8
-	maxClients   = (weatherBytes/8 - clientsFrom) / clientWords
+	clientsFrom = 64 // index of the first client's word
+	clientWords = 8
 )
 
-// A tally is a word of a client's part.
+// A tally counts something that a round does. Each client has a word for those up to checked.
 type tally int
 
 const (
-	busySince tally = iota // CLOCK_MONOTONIC in ns when its action began; 0: none
-	actions
+	actions tally = iota
 	opened
-	noMemory // opens that failed with ENOMEM
-	failures // other opens that failed as they had to or could
-	retries  // opens retried because their failure came from the past
-	checked  // bytes
+	noMemory  // opens that failed with ENOMEM
+	failures  // other opens that failed as they had to or could
+	retries   // opens retried because their failure came from the past
+	checked   // bytes
+	busySince // not counted: CLOCK_MONOTONIC in ns when the client's action began; 0: none
+	events    // from here on, not of clients
+	lost      // clients that never came back from a mapping whose daemon died
+	tallies
 )
 
-func newWeather(path string) (*weather, error) {
-	if err := os.WriteFile(path, make([]byte, weatherBytes), 0o600); err != nil {
-		return nil, err
-	}
-	return openWeather(path)
+func openWeather(path string) (*weather, error) {
+	m, err := shareFile(path)
+	return &weather{m}, err
 }
 
-func openWeather(path string) (*weather, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+const sharedBytes = 4096
+
+// shareFile maps a file into memory that processes share. The first makes it.
+func shareFile(path string) ([]uint64, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := unix.Mmap(int(f.Fd()), 0, weatherBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err := f.Truncate(sharedBytes); err != nil {
+		return nil, err
+	}
+	m, err := unix.Mmap(int(f.Fd()), 0, sharedBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, err
 	}
-	return &weather{unsafe.Slice((*uint64)(unsafe.Pointer(&m[0])), weatherBytes/8)}, nil
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&m[0])), len(m)/8), nil
 }
 
 func (w *weather) stop()         { atomic.StoreUint64(&w.words[0], 1) }
@@ -98,12 +104,28 @@ func (w *weather) busy(i int, began int64) { atomic.StoreUint64(w.client(i, busy
 
 func (w *weather) get(i int, t tally) uint64 { return atomic.LoadUint64(w.client(i, t)) }
 
-// sum adds up a tally over all clients.
-func (w *weather) sum(t tally) (n uint64) {
-	for i := range maxClients {
-		n += w.get(i, t)
+// A report counts what rounds did.
+type report [tallies]uint64
+
+// report adds up the tallies of all clients.
+func (w *weather) report() (r report) {
+	for i := range roundClients {
+		for t := range busySince {
+			r[t] += w.get(i, t)
+		}
 	}
-	return n
+	return r
+}
+
+func (r *report) add(o report) {
+	for t := range r {
+		r[t] += o[t]
+	}
+}
+
+func (r report) String() string {
+	return fmt.Sprintf("%d actions, %d batches opened, %d out of memory, %d failed for other reasons, %d retries, %d MiB checked, %d events, %d clients lost with their daemon;",
+		r[actions], r[opened], r[noMemory], r[failures], r[retries], r[checked]>>20, r[events], r[lost])
 }
 
 // monotonic is a time in ns that is the same for all processes.
