@@ -58,15 +58,19 @@ var clientDeeds = []deed[*client]{
 	{"die while opening", 1, (*client).die},
 }
 
-// with opens the next batch, calls do and closes it.
-func (c *client) with(flags int, do func(h *holding) error) error {
-	h, err := c.open(c.next(), c.form(), flags)
+// with opens a batch, calls do and closes it.
+func (c *client) with(x *expected, form layout.Form, flags int, do func(h *holding) error) error {
+	h, err := c.open(x, form, flags)
 	if h == nil {
 		return err
 	}
-	err = do(h)
-	h.close()
-	return err
+	defer h.close()
+	return do(h)
+}
+
+// withNext does so with the next batch.
+func (c *client) withNext(flags int, do func(h *holding) error) error {
+	return c.with(c.next(), c.form(), flags, do)
 }
 
 // part is a random range of a file.
@@ -80,13 +84,13 @@ func (h *holding) pread(p []byte, offset int64) (int, error) { return unix.Pread
 // read reads a file to its end in random-sized pieces.
 func (c *client) read() error {
 	most := pick(c.random, 512, 4096, 65536, 1<<20)
-	return c.with(0, func(h *holding) error {
+	return c.withNext(0, func(h *holding) error {
 		return c.fill(h, 0, h.size+1, "read", func(p []byte, _ int64) (int, error) { return unix.Read(h.fd, p[:min(len(p), most)]) })
 	})
 }
 
 func (c *client) readAround() error {
-	return c.with(0, func(h *holding) error {
+	return c.withNext(0, func(h *holding) error {
 		for range 8 {
 			offset, n := c.part(h)
 			if err := c.fill(h, offset, n, "pread", h.pread); err != nil {
@@ -98,7 +102,7 @@ func (c *client) readAround() error {
 }
 
 func (c *client) readVector() error {
-	return c.with(0, func(h *holding) error {
+	return c.withNext(0, func(h *holding) error {
 		offset, n := c.part(h)
 		cut := c.random.IntN(n + 1)
 		return c.fill(h, offset, n, "preadv", func(p []byte, offset int64) (int, error) {
@@ -110,7 +114,7 @@ func (c *client) readVector() error {
 
 // readDirect reads page-aligned with O_DIRECT.
 func (c *client) readDirect() error {
-	return c.with(unix.O_DIRECT, func(h *holding) error {
+	return c.withNext(unix.O_DIRECT, func(h *holding) error {
 		room := (h.size + 2*4096) &^ 4095
 		m, err := unix.Mmap(-1, 0, room, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
 		if err != nil {
@@ -127,28 +131,32 @@ func (c *client) readDirect() error {
 	})
 }
 
-// mapIn maps a file. It returns false for a failure that is allowed.
-func (c *client) mapIn(h *holding, length int) (bool, error) {
+// mapNext opens the next batch and maps it, or only its beginning. It returns nil for a failure
+// that is allowed.
+func (c *client) mapNext(form layout.Form, whole bool) (*holding, error) {
+	h, err := c.open(c.next(), form, 0)
+	if h == nil {
+		return nil, err
+	}
+	length := h.size
+	if !whole {
+		length = 1 + c.random.IntN(h.size)
+	}
 	flags := pick(c.random, unix.MAP_SHARED, unix.MAP_PRIVATE, unix.MAP_SHARED|unix.MAP_POPULATE)
-	m, err := unix.Mmap(h.fd, 0, length, unix.PROT_READ, flags)
-	if err == unix.ENODEV && !c.Passthrough || err != nil && c.excused(h) {
-		return false, nil
+	if h.mapping, err = unix.Mmap(h.fd, 0, length, unix.PROT_READ, flags); err == nil {
+		return h, nil
 	}
-	if err != nil {
-		return false, found("mmap of %s.%s: %v", h.x.Key, h.form, err)
+	h.close()
+	if err == unix.ENODEV && !c.Passthrough || c.excused(h) {
+		return nil, nil
 	}
-	h.mapping = m
-	return true, nil
+	return nil, found("mmap of %s.%s: %v", h.x.Key, h.form, err)
 }
 
 // mapped maps a file, closes it, verifies the mapping, and may keep it.
 func (c *client) mapped() error {
-	h, err := c.open(c.next(), c.form(), 0)
+	h, err := c.mapNext(c.form(), true)
 	if h == nil {
-		return err
-	}
-	if ok, err := c.mapIn(h, h.size); !ok {
-		h.close()
 		return err
 	}
 	if chance(c.random, 0.7) {
@@ -162,19 +170,14 @@ func (c *client) mapped() error {
 		c.hold(h)
 		return nil
 	}
-	err = c.look(h, 0, h.size, "a whole mapping")
-	h.release()
-	return err
+	defer h.release()
+	return c.look(h, 0, h.size, "a whole mapping")
 }
 
 // remap grows and moves a mapping.
 func (c *client) remap() error {
-	h, err := c.open(c.next(), c.form(), 0)
+	h, err := c.mapNext(c.form(), false)
 	if h == nil {
-		return err
-	}
-	if ok, err := c.mapIn(h, 1+c.random.IntN(h.size)); !ok {
-		h.close()
 		return err
 	}
 	h.close()
@@ -183,9 +186,8 @@ func (c *client) remap() error {
 		return fmt.Errorf("mremap: %w", err)
 	}
 	h.mapping = m
-	err = c.look(h, 0, h.size, "a mapping that was moved")
 	c.hold(h)
-	return err
+	return c.look(h, 0, h.size, "a mapping that was moved")
 }
 
 func (c *client) keep() error {
@@ -197,7 +199,7 @@ func (c *client) keep() error {
 }
 
 func (c *client) dup() error {
-	return c.with(0, func(h *holding) error {
+	return c.withNext(0, func(h *holding) error {
 		fd, err := unix.FcntlInt(uintptr(h.fd), unix.F_DUPFD_CLOEXEC, 0)
 		if err != nil {
 			return err
@@ -255,15 +257,8 @@ func (o *oracle) batches(shard, epoch int) (n int) {
 
 // smallForms reads one of the forms that are not tensors.
 func (c *client) smallForms() error {
-	x := c.next()
 	form := pick(c.random, layout.Valid, layout.Labels, layout.IDs, layout.Sizes)
-	h, err := c.open(x, form, 0)
-	if h == nil {
-		return err
-	}
-	err = c.fill(h, 0, h.size+1, "read", h.pread)
-	h.close()
-	return err
+	return c.with(c.next(), form, 0, func(h *holding) error { return c.fill(h, 0, h.size+1, "read", h.pread) })
 }
 
 // strange opens paths that must not open.
@@ -307,11 +302,7 @@ func (c *client) openMany() error {
 	var first error
 	for _, x := range batches {
 		all.Go(func() {
-			h, err := c.open(x, layout.NPY, 0)
-			if h != nil {
-				err = c.fill(h, 0, h.size, "read of one of many", h.pread)
-				h.close()
-			}
+			err := c.with(x, layout.NPY, 0, func(h *holding) error { return c.fill(h, 0, h.size, "read of one of many", h.pread) })
 			mu.Lock()
 			defer mu.Unlock()
 			if first == nil {

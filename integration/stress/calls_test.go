@@ -1,6 +1,7 @@
 package stress
 
 import (
+	"cmp"
 	"debug/elf"
 	"fmt"
 	"os"
@@ -74,24 +75,17 @@ func readSymbols(binary string) (*symbols, error) {
 		return nil, err
 	}
 	defer f.Close()
-	if f.Type != elf.ET_EXEC {
+	text := f.Section(".text")
+	if f.Type != elf.ET_EXEC || text == nil {
 		return nil, fmt.Errorf("%s is not linked to fixed addresses: %v", binary, f.Type)
 	}
 	all, err := f.Symbols()
 	if err != nil {
 		return nil, err
 	}
-	s := &symbols{}
-	if text := f.Section(".text"); text != nil {
-		s.from, s.to = text.Addr, text.Addr+text.Size
-	}
+	s := &symbols{from: text.Addr, to: text.Addr + text.Size}
 	s.functions = slices.DeleteFunc(all, func(x elf.Symbol) bool { return elf.ST_TYPE(x.Info) != elf.STT_FUNC })
-	slices.SortFunc(s.functions, func(a, b elf.Symbol) int {
-		if a.Value < b.Value {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(s.functions, func(a, b elf.Symbol) int { return cmp.Compare(a.Value, b.Value) })
 	return s, nil
 }
 

@@ -25,16 +25,10 @@ type child struct {
 	err         error
 }
 
-// startClient starts a client's first process.
-func (r *round) startClient(i int) *child { return r.startLife(i, 0) }
-
-func (r *round) startLife(i, life int) *child {
-	return r.startPart(i, life, "part-client", r.briefFile(), strconv.Itoa(i), strconv.Itoa(life))
-}
-
-func (r *round) startPart(i, life int, args ...string) *child {
-	c := &child{index: i, life: life, cmd: partCommand(args...), ended: make(chan struct{})}
-	c.complained = filepath.Join(r.dir, fmt.Sprintf("client-%d.log", i))
+// startClient starts a process of a client, its first one or one after another was killed.
+func (r *round) startClient(i, life int) *child {
+	c := &child{index: i, life: life, ended: make(chan struct{}), complained: filepath.Join(r.dir, fmt.Sprintf("client-%d.log", i))}
+	c.cmd = partCommand("part-client", r.briefFile(), strconv.Itoa(i), strconv.Itoa(life))
 	log, err := os.OpenFile(c.complained, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		c.cmd.Stdout, c.cmd.Stderr = &c.said, log
@@ -95,7 +89,7 @@ func (r *round) revive() {
 			}
 			return
 		}
-		r.clients[i] = r.startLife(c.index, c.life+1)
+		r.clients[i] = r.startClient(c.index, c.life+1)
 	}
 }
 

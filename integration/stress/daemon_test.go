@@ -2,6 +2,7 @@ package stress
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -120,6 +121,20 @@ func unmount(dir string, flags ...string) error {
 	args := slices.Concat([]string{"umount"}, flags, []string{dir})
 	_, err := runFor(exec.Command(suite.binary, args...))
 	return err
+}
+
+// unmountAnyway unmounts, by force if it must, and returns why it had to.
+func unmountAnyway(dir string) error {
+	err := unmount(dir)
+	if err != nil {
+		_ = unmount(dir, "--lazy")
+	}
+	return err
+}
+
+// ended waits for a daemon whose mount is gone, and returns what was wrong with its end.
+func (d *daemon) ended() error {
+	return errors.Join(d.Wait(), d.Err, testkit.Complaint(d.Logged()))
 }
 
 // runFor runs a command for at most patience.

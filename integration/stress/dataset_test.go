@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/batchfs/batchfs/decode"
@@ -142,13 +141,4 @@ func (p pictures) spoil(name string, random *rand.Rand) (string, error) {
 		return "", fmt.Errorf("%s: %w", d.name, err)
 	}
 	return d.name, nil
-}
-
-func needPictures(t *testing.T) pictures {
-	t.Helper()
-	p, err := smallPictures()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

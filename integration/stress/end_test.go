@@ -43,27 +43,20 @@ func (r *round) tearDown() {
 func (r *round) finish() {
 	how := pick(r.random, "umount", "SIGTERM", "SIGINT", "SIGQUIT")
 	r.note("the end, by %s", how)
-	switch how {
-	case "SIGTERM":
+	switch {
+	case how == "SIGTERM":
 		r.daemon.Signal(syscall.SIGTERM)
-	case "SIGINT":
+	case how == "SIGINT":
 		r.daemon.Signal(syscall.SIGINT)
-	case "SIGQUIT":
-		if !r.settings.StuckLog && !r.failed() {
-			r.quit()
-			return
-		}
-		fallthrough
-	case "umount":
-		if err := unmount(r.brief.Mount); err != nil {
+	case how == "SIGQUIT" && !r.settings.StuckLog && !r.failed():
+		r.quit()
+		return
+	default:
+		if err := unmountAnyway(r.brief.Mount); err != nil {
 			r.find("at the end: %v", err)
-			_ = unmount(r.brief.Mount, "--lazy")
 		}
 	}
 	r.expectEnd(r.daemon)
-	if err := testkit.Complaint(r.daemon.Logged()); err != nil {
-		r.find("%v", err)
-	}
 }
 
 // quit has the daemon dump its goroutines, none of which may still be in an open, and

@@ -2,6 +2,7 @@ package stress
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -23,7 +24,7 @@ type bench struct {
 	t        *testing.T
 	dir      string
 	settings settings
-	brief    string
+	pictures pictures
 	oracle   *oracle
 	names    *symbols
 	random   *rand.Rand
@@ -45,7 +46,7 @@ func faultSettings(onError catalog.OnError, readPath, cache string) settings {
 // eachBench runs a test on mounts with each of several settings; on only two of them
 // without -stress.all.
 func eachBench(t *testing.T, test func(b *bench)) {
-	needMounts(t)
+	p := needMounts(t)
 	names, err := readSymbols(suite.binary)
 	if err != nil {
 		t.Skipf("SKIPPED: %v", err)
@@ -56,9 +57,10 @@ func eachBench(t *testing.T, test func(b *bench)) {
 	}
 	for _, s := range all {
 		t.Run(s.Catalog.OnError.String()+"-"+s.ReadPath, func(t *testing.T) {
-			b := &bench{t: t, dir: filepath.Join(suite.dir, "bench"), settings: s, names: names, random: roundRandom(*stressSeed, 7)}
+			b := &bench{t: t, pictures: p, dir: filepath.Join(suite.dir, "bench"), settings: s, names: names, random: roundRandom(*stressSeed, 7)}
 			b.prepare()
 			defer os.RemoveAll(b.dir)
+			defer b.reader.End()
 			test(b)
 			t.Logf("%d calls failed, one at a time", b.tried)
 		})
@@ -67,24 +69,26 @@ func eachBench(t *testing.T, test func(b *bench)) {
 
 func (b *bench) prepare() {
 	b.t.Helper()
-	p := needPictures(b.t)
 	if err := os.Mkdir(b.dir, 0o755); err != nil {
 		b.t.Fatal(err)
 	}
 	work := brief{Mount: filepath.Join(b.dir, "mnt"), Oracle: filepath.Join(b.dir, "oracle"), Weather: filepath.Join(b.dir, "weather"), Work: b.dir, Settings: b.settings}
-	b.brief = filepath.Join(b.dir, "brief.json")
+	path := filepath.Join(b.dir, "brief.json")
 	text, err := json.Marshal(work)
 	if err == nil {
-		err = os.WriteFile(b.brief, text, 0o644)
+		err = os.WriteFile(path, text, 0o644)
 	}
 	if err == nil {
 		_, err = openWeather(work.Weather)
 	}
 	if err == nil {
-		_, err = makeOracle(p, b.settings, work.Oracle, b.random)
+		_, err = makeOracle(b.pictures, b.settings, work.Oracle, b.random)
 	}
 	if err == nil {
 		b.oracle, err = loadOracle(work.Oracle)
+	}
+	if err == nil {
+		b.reader, err = startReader(path)
 	}
 	if err != nil {
 		b.t.Fatal(err)
@@ -93,8 +97,7 @@ func (b *bench) prepare() {
 
 // command is the daemon's command line, under the supervisor.
 func (b *bench) command() *exec.Cmd {
-	p, _ := smallPictures()
-	cmd := mountCommand(p.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
+	cmd := mountCommand(b.pictures.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
 	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+b.cache())
 	return cmd
 }
@@ -140,17 +143,12 @@ func TestFaults(t *testing.T) {
 			b.t.Fatal(err)
 		}
 		defer b.unmount()
-		if b.reader, err = startReader(b.brief); err != nil {
-			b.t.Fatal(err)
-		}
-		defer b.reader.End()
 		b.read(b.wishes(), false) // initialization on first use
 		for _, call := range faultyCalls {
-			count := func() int { counts, _ := s.disarm(); return counts[call] }
-			b.each(call.name, len(call.errnos), func() { s.arm(nil, 0, 0) }, count, func(at, how int) string {
-				s.arm(call, at, call.errnos[how])
-				return call.errnos[how].Error()
-			}, func() bool { _, hit := s.disarm(); return hit })
+			b.each(call.name, call.errnos, func(at int, errno unix.Errno) { s.arm(call, at, errno) }, func() (int, bool) {
+				counts, hit := s.disarm()
+				return counts[call], hit
+			})
 		}
 	})
 }
@@ -177,24 +175,26 @@ func (b *bench) tell(name string, n, before int) {
 const enough = 3
 
 // each counts the calls of a kind made by reading, then has each of them, or a sample, fail
-// in each way.
-func (b *bench) each(name string, ways int, watch func(), count func() int, fail func(at, how int) string, hit func() bool) {
-	watch()
+// in each way. arm begins to count, and has the at-th call fail, or none if it is 0. disarm
+// ends that, and returns the count and whether one failed.
+func (b *bench) each(name string, ways []unix.Errno, arm func(at int, errno unix.Errno), disarm func() (n int, hit bool)) {
+	arm(0, 0)
 	if wrong := b.read(b.wishes(), false); len(wrong) > 0 {
 		b.t.Errorf("%s: before any failed: %v", name, wrong)
 	}
-	n := count()
+	n, _ := disarm()
 	before, findings := b.tried, 0
 	defer func() { b.tell(name, n, before) }()
 	for at := 1; at <= n && findings < enough; at++ {
-		for how := range ways {
-			if !b.chosen(n*ways, 6) {
+		for _, errno := range ways {
+			if !b.chosen(n*len(ways), 6) {
 				continue
 			}
 			wishes := b.wishes()
-			what := fmt.Sprintf("%s %d of %d: %s", name, at, n, fail(at, how))
+			what := fmt.Sprintf("%s %d of %d: %v", name, at, n, errno)
+			arm(at, errno)
 			wrong := b.read(wishes, true)
-			if !hit() {
+			if _, hit := disarm(); !hit {
 				continue // not the same calls as when counting
 			}
 			b.tried++
@@ -215,26 +215,13 @@ func (b *bench) each(name string, ways int, watch func(), count func() int, fail
 
 // unmount ends the daemon and checks that it ends cleanly.
 func (b *bench) unmount() {
-	if b.daemon == nil {
-		return
-	}
-	defer func() {
-		if b.t.Failed() {
-			tellLog(b.t, b.daemon.Logged())
+	if b.daemon != nil && b.daemon.Running() {
+		if err := errors.Join(unmountAnyway(b.daemon.dir), b.daemon.ended()); err != nil {
+			b.t.Errorf("FINDING: at the end: %v", err)
 		}
-	}()
-	if !b.daemon.Running() {
-		return
 	}
-	if err := unmount(b.daemon.dir); err != nil {
-		b.t.Errorf("FINDING: at the end: %v", err)
-		_ = unmount(b.daemon.dir, "--lazy")
-	}
-	if err := b.daemon.Wait(); err != nil || b.daemon.Err != nil {
-		b.t.Errorf("FINDING: at the end: %v, %v", err, b.daemon.Err)
-	}
-	if err := testkit.Complaint(b.daemon.Logged()); err != nil {
-		b.t.Errorf("FINDING: %v", err)
+	if b.daemon != nil && b.t.Failed() {
+		tellLog(b.t, b.daemon.Logged())
 	}
 }
 
@@ -282,10 +269,6 @@ func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*fault
 	}
 	b.daemon = d
 	defer b.unmount()
-	if b.reader, err = startReader(b.brief); err != nil {
-		b.t.Fatal(err)
-	}
-	defer b.reader.End()
 	wishes := b.wishes()
 	if wrong := b.read(wishes, call != nil); len(wrong) > 0 {
 		b.t.Errorf("FINDING: %s: %v", what, wrong)

@@ -1,9 +1,7 @@
 package stress
 
 import (
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
@@ -30,13 +28,6 @@ type reply struct {
 	value int64
 	errno int32
 	flags uint32
-}
-
-// watchedCalls are the system calls that can be made to fail.
-var watchedCalls = []uint32{
-	unix.SYS_OPENAT, unix.SYS_READ, unix.SYS_PREAD64, unix.SYS_FSTAT, unix.SYS_STATX, unix.SYS_MMAP, unix.SYS_MREMAP,
-	unix.SYS_FTRUNCATE, unix.SYS_FALLOCATE, unix.SYS_FCNTL, unix.SYS_MLOCK2, unix.SYS_IOCTL, unix.SYS_FSOPEN, unix.SYS_FSCONFIG,
-	unix.SYS_FSMOUNT, unix.SYS_GETDENTS64, unix.SYS_MADVISE, unix.SYS_FADVISE64,
 }
 
 // partInject execs a program whose system calls are decided by a supervisor. It sends the
@@ -72,8 +63,8 @@ func partInject(args []string) error {
 // installFilter makes this thread's watched calls wait for answers.
 func installFilter() (listener int, err error) {
 	program := []unix.SockFilter{{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: 0}}
-	for i, nr := range watchedCalls {
-		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(watchedCalls) - i), K: nr})
+	for i, call := range faultyCalls {
+		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, Jt: uint8(len(faultyCalls) - i), K: uint32(call.nr)})
 	}
 	program = append(program,
 		unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
@@ -116,7 +107,7 @@ func supervise(cmd *exec.Cmd, names *symbols, work string, first func(*superviso
 	first(s)
 	go func() {
 		defer close(s.ended)
-		if s.listener, err = receiveFile(ends[0]); err == nil {
+		if _, s.listener, err = receive(ends[0]); err == nil {
 			s.serve()
 			unix.Close(s.listener)
 		}
@@ -128,25 +119,6 @@ func supervise(cmd *exec.Cmd, names *symbols, work string, first func(*superviso
 		<-s.ended
 	}
 	return s, d, startErr
-}
-
-func receiveFile(socket int) (int, error) {
-	rights := make([]byte, unix.CmsgSpace(4))
-	for {
-		_, n, _, _, err := unix.Recvmsg(socket, make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
-		if err == unix.EINTR {
-			continue
-		}
-		messages, parseErr := unix.ParseSocketControlMessage(rights[:max(n, 0)])
-		if err != nil || parseErr != nil || len(messages) == 0 {
-			return -1, errors.Join(err, parseErr, net.ErrClosed)
-		}
-		fds, err := unix.ParseUnixRights(&messages[0])
-		if err != nil {
-			return -1, err
-		}
-		return fds[0], nil
-	}
 }
 
 // serve answers calls until the program ends.

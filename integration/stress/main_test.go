@@ -47,8 +47,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// needMounts skips a test that cannot mount. Otherwise it builds batchfs, once.
-func needMounts(t *testing.T) {
+// needMounts skips a test that cannot mount. Otherwise it builds batchfs and makes the dataset,
+// each once.
+func needMounts(t *testing.T) pictures {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED: a mount namespace of its own takes root")
@@ -58,12 +59,16 @@ func needMounts(t *testing.T) {
 	} else {
 		f.Close()
 	}
-	if _, err := os.Stat(suite.binary); err == nil {
-		return
+	if _, err := os.Stat(suite.binary); err != nil {
+		if err := testkit.Build("../../scripts/build.sh", suite.binary); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if err := testkit.Build("../../scripts/build.sh", suite.binary); err != nil {
+	p, err := smallPictures()
+	if err != nil {
 		t.Fatal(err)
 	}
+	return p
 }
 
 // partCommand is the command that runs a part of this binary in another process. That

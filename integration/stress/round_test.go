@@ -85,7 +85,7 @@ func (r *round) run() {
 	var watching sync.WaitGroup
 	watching.Go(func() { r.watch(stop) })
 	for i := range roundClients {
-		r.clients = append(r.clients, r.startClient(i))
+		r.clients = append(r.clients, r.startClient(i, 0))
 	}
 	r.disturb(time.Now().Add(*stressRound))
 	r.settle()

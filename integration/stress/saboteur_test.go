@@ -268,10 +268,8 @@ func (r *round) remount() error {
 // expectEnd waits for a daemon whose mount is gone.
 func (r *round) expectEnd(d *daemon) {
 	r.endContainers()
-	if err := d.Wait(); err != nil {
+	if err := d.ended(); err != nil {
 		r.find("%v", err)
-	} else if d.Err != nil {
-		r.find("the daemon ended with %v", d.Err)
 	}
 }
 

@@ -9,8 +9,7 @@ import (
 
 // TestStress is the stress program; the package's comment describes it.
 func TestStress(t *testing.T) {
-	needMounts(t)
-	p := needPictures(t)
+	p := needMounts(t)
 	seed, length := max(1, *stressSeed), *stressFor
 	if *stressSeed == 0 && length > time.Minute {
 		seed = uint64(time.Now().Unix())
