@@ -48,7 +48,6 @@ var clientDeeds = []deed[*client]{
 	{"send", 4, (*client).send},
 	{"splice", 4, (*client).splice},
 	{"pass on", 4, (*client).passOn},
-	{"fork", 2, (*client).fork},
 	{"exec", 1, (*client).exec},
 	{"look around", 6, (*client).lookAround},
 	{"small forms", 8, (*client).smallForms},
@@ -147,7 +146,7 @@ func (c *client) mapNext(form layout.Form, whole bool) (*holding, error) {
 		return h, nil
 	}
 	h.close()
-	if err == unix.ENODEV && !c.Passthrough || c.excused(h) {
+	if err == unix.ENODEV && !c.Settings.passthrough() || c.excused(h) {
 		return nil, nil
 	}
 	return nil, found("mmap of %s.%s: %v", h.x.Key, h.form, err)
@@ -332,5 +331,5 @@ func (c *client) die() error {
 
 // address is the socket on which a client receives files from others.
 func (c *client) address(i int) *unix.SockaddrUnix {
-	return &unix.SockaddrUnix{Name: filepath.Join(c.Work, "post-"+strconv.Itoa(i))}
+	return &unix.SockaddrUnix{Name: c.file("post-" + strconv.Itoa(i))}
 }

@@ -13,7 +13,7 @@ func (r *round) calm() {
 		return
 	}
 	r.note("calm")
-	reader, err := startReader(r.briefFile())
+	reader, err := startReader(r.file("brief.json"))
 	if err != nil {
 		r.find("%v", err)
 		return

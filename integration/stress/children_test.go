@@ -27,8 +27,8 @@ type child struct {
 
 // startClient starts a process of a client, its first one or one after another was killed.
 func (r *round) startClient(i, life int) *child {
-	c := &child{index: i, life: life, ended: make(chan struct{}), complained: filepath.Join(r.dir, fmt.Sprintf("client-%d.log", i))}
-	c.cmd = partCommand("part-client", r.briefFile(), strconv.Itoa(i), strconv.Itoa(life))
+	c := &child{index: i, life: life, ended: make(chan struct{}), complained: r.file(fmt.Sprintf("client-%d.log", i))}
+	c.cmd = partCommand("part-client", r.file("brief.json"), strconv.Itoa(i), strconv.Itoa(life))
 	log, err := os.OpenFile(c.complained, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err == nil {
 		c.cmd.Stdout, c.cmd.Stderr = &c.said, log
@@ -125,11 +125,11 @@ func (r *round) watch(stop chan struct{}) {
 		case <-time.After(200 * time.Millisecond):
 		}
 		r.mu.Lock()
-		d, paused := r.running, r.paused
+		d := r.running
 		r.mu.Unlock()
 		for i := range roundClients {
 			since := r.weather.get(i, busySince)
-			if since == 0 || time.Since(paused) < patience {
+			if since == 0 {
 				continue
 			}
 			took := time.Duration(monotonic() - int64(since))
@@ -149,8 +149,8 @@ func (r *round) watch(stop chan struct{}) {
 				return
 			}
 		}
-		if used := d.resident(); !testkit.RaceDetector() && used > r.settings.Limit+residentSlack {
-			r.find("the daemon takes %d MiB, with a limit of %d MiB", used>>20, r.settings.Limit>>20)
+		if used := d.resident(); !testkit.RaceDetector() && used > r.Settings.Limit+residentSlack {
+			r.find("the daemon takes %d MiB, with a limit of %d MiB", used>>20, r.Settings.Limit>>20)
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (c *child) stacks() string {
 func (r *round) lostDaemon(since int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.brief.Passthrough && r.killed > since
+	return !r.Settings.passthrough() && r.killed > since
 }
 
 // residentSlack is what a daemon may take beside what its limit counts: Go's runtime and

@@ -23,13 +23,51 @@ import (
 	"github.com/batchfs/batchfs/layout"
 )
 
-// A brief tells clients about their round. It is stored in a file.
+// A brief tells clients about their mount. It is stored in a file.
 type brief struct {
-	Mount, Oracle, Weather, Work string
-	Settings                     settings
-	Passthrough                  bool // the kernel reads batches without the daemon
-	Seed                         uint64
-	Clients                      int
+	Dir      string // for all files
+	Mount    string
+	Settings settings
+	Seed     uint64
+}
+
+func newBrief(dir string, s settings, seed uint64) brief {
+	return brief{dir, filepath.Join(dir, "mnt"), s, seed}
+}
+
+func (b *brief) file(name string) string { return filepath.Join(b.Dir, name) }
+
+// prepare makes the files that clients need: the oracle, the weather, and the brief.
+func (b *brief) prepare(p pictures, random *rand.Rand) (o *oracle, w *weather, err error) {
+	if err = os.MkdirAll(b.Dir, 0o755); err == nil {
+		o, err = makeOracle(p, b.Settings, b.file("oracle"), random)
+	}
+	if err == nil {
+		b.Settings.limitTo(o.largest)
+		w, err = openWeather(b.file("weather"))
+	}
+	if err == nil {
+		err = store(b.file("brief.json"), b)
+	}
+	return o, w, err
+}
+
+// store writes a value to a file, as JSON.
+func store(path string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// load reads what store wrote.
+func load(path string, into any) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, into)
 }
 
 // A client is a process that reads a mount.
@@ -43,7 +81,6 @@ type client struct {
 	held        []*holding
 	at          engine.Key // the batch to read next
 	post        int        // socket on which it receives files from other clients
-	alarm       chan os.Signal
 }
 
 // A finding is an error in batchfs.
@@ -53,37 +90,30 @@ func (f *finding) Error() string { return f.text }
 
 func found(format string, args ...any) error { return &finding{fmt.Sprintf(format, args...)} }
 
-func newClient(args []string) (*client, error) {
-	text, err := os.ReadFile(args[0])
-	if err != nil {
+// newClient reads the brief of a client.
+func newClient(path string, index, life int) (c *client, err error) {
+	c = &client{index: index, life: life, post: -1}
+	if err := load(path, &c.brief); err != nil {
 		return nil, err
 	}
-	c := &client{post: -1, alarm: make(chan os.Signal, 16)}
-	if err := json.Unmarshal(text, &c.brief); err != nil {
+	if c.oracle, err = loadOracle(c.file("oracle")); err != nil {
 		return nil, err
 	}
-	if c.index, err = strconv.Atoi(args[1]); err != nil {
-		return nil, err
-	}
-	if c.life, err = strconv.Atoi(args[2]); err != nil {
-		return nil, err
-	}
-	if c.oracle, err = loadOracle(c.Oracle); err != nil {
-		return nil, err
-	}
-	if c.weather, err = openWeather(c.Weather); err != nil {
+	if c.weather, err = openWeather(c.file("weather")); err != nil {
 		return nil, err
 	}
 	c.random = rand.New(rand.NewPCG(c.Seed, uint64(c.index)<<32|uint64(c.life)))
 	debug.SetPanicOnFault(true)
-	signal.Notify(c.alarm, syscall.SIGUSR1)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1) // it interrupts, and does nothing else
 	return c, nil
 }
 
 // partClient is a client: BRIEF INDEX LIFE. It ends when it is told to stop, or when it has
 // a finding, which it prints.
 func partClient(args []string) error {
-	c, err := newClient(args)
+	index, _ := strconv.Atoi(args[1])
+	life, _ := strconv.Atoi(args[2])
+	c, err := newClient(args[0], index, life)
 	if err != nil {
 		return err
 	}
@@ -159,7 +189,7 @@ func (c *client) next() *expected {
 	c.at.Batch++
 	if c.oracle.byKey[c.at] == nil {
 		c.at.Batch = 0
-		c.at.Epoch = c.oracle.Epochs[(slices.Index(c.oracle.Epochs, c.at.Epoch)+1)%len(c.oracle.Epochs)]
+		c.at.Epoch = stressEpochs[(slices.Index(stressEpochs, c.at.Epoch)+1)%len(stressEpochs)]
 	}
 	return x
 }
@@ -227,7 +257,11 @@ func (c *client) openBy(x *expected, form layout.Form, open func(path string) (i
 			}
 			return &holding{x: x, form: form, may: may, size: len(may[0].bytes), opened: before, fd: fd}, nil
 		}
-		c.count(err)
+		if err == unix.ENOMEM {
+			c.weather.add(c.index, noMemory, 1)
+		} else {
+			c.weather.add(c.index, failures, 1)
+		}
 		if c.explained(x, form, err, before) || interrupted && err == unix.EINTR {
 			c.note("open %s.%s: %v", x.Key, form, err)
 			return nil, nil
@@ -238,14 +272,6 @@ func (c *client) openBy(x *expected, form layout.Form, open func(path string) (i
 		c.note("open %s.%s: %v, which is not of now", x.Key, form, err)
 		c.weather.add(c.index, retries, 1)
 		time.Sleep(20 * time.Millisecond)
-	}
-}
-
-func (c *client) count(err error) {
-	if err == unix.ENOMEM {
-		c.weather.add(c.index, noMemory, 1)
-	} else {
-		c.weather.add(c.index, failures, 1)
 	}
 }
 
@@ -297,7 +323,7 @@ func (c *client) verify(h *holding, got []byte, offset int, how string) error {
 			at++
 		}
 	}
-	_ = os.WriteFile(filepath.Join(c.Work, fmt.Sprintf("wrong-%d", c.index)), got, 0o644)
+	_ = os.WriteFile(c.file(fmt.Sprintf("wrong-%d", c.index)), got, 0o644)
 	wrong := got[at:min(at+48, len(got))]
 	return found("%s of %s.%s: %d bytes at %d are wrong, the first at %d: %x... (%d outcomes were possible)",
 		how, h.x.Key, h.form, len(got), offset, offset+at, wrong, len(h.may))
@@ -333,7 +359,7 @@ func (c *client) fill(h *holding, offset, n int, how string, read func(p []byte,
 // excused reports whether an open batch need not be readable any more, because its daemon may be
 // gone and the kernel may not have the batch.
 func (c *client) excused(h *holding) bool {
-	served := c.Passthrough && h.form.Large() && c.weather.begun(shortage) == 0
+	served := c.Settings.passthrough() && h.form.Large() && c.weather.begun(shortage) == 0
 	return !served && c.weather.since(h.opened, adrift)
 }
 

@@ -2,6 +2,7 @@ package stress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -83,18 +84,8 @@ func (p pictures) restore(name string) error {
 		return err
 	}
 	next := filepath.Join(p.dir, ".next")
-	if err := os.WriteFile(next, data, 0o644); err != nil {
-		return err
-	}
-	if err := os.Chtimes(next, time.Time{}, pristineTime); err != nil {
-		return err
-	}
-	if info, err := os.Lstat(path); err == nil && info.IsDir() {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-	}
-	return os.Rename(next, path)
+	return errors.Join(os.WriteFile(next, data, 0o644), os.Chtimes(next, time.Time{}, pristineTime),
+		os.RemoveAll(path), os.Rename(next, path))
 }
 
 // damages are ways to damage a file. Each changes its size or time.
@@ -117,16 +108,10 @@ var damages = []struct {
 		return os.WriteFile(path, append(slices.Clone(data), data...), 0o644)
 	}},
 	{"become a directory", func(path string, _ []byte, _ *rand.Rand) error {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-		return os.Mkdir(path, 0o755)
+		return errors.Join(os.Remove(path), os.Mkdir(path, 0o755))
 	}},
 	{"become a link to itself", func(path string, _ []byte, _ *rand.Rand) error {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
-		return os.Symlink(filepath.Base(path), path)
+		return errors.Join(os.Remove(path), os.Symlink(filepath.Base(path), path))
 	}},
 }
 

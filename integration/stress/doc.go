@@ -5,7 +5,7 @@
 // # The stress program
 //
 // TestStress mounts a small dataset with random settings and drives it from many processes
-// with random actions: they open, read, map, hold, fork, pass on, send, are interrupted,
+// with random actions: they open, read, map, hold, pass on, send, are interrupted,
 // stopped and killed. Meanwhile files are damaged and restored, storage fails and stalls,
 // limits tighten, and mounts come and go. It checks:
 //

@@ -13,7 +13,9 @@ import (
 // tearDown ends the mount in one of several ways and checks what the daemon leaves behind.
 func (r *round) tearDown() {
 	if r.daemon.Running() && !r.failed() {
-		r.returned()
+		if kept := r.daemon.keptFor(patience / 2); kept != "" {
+			r.find("when nobody reads any more, %s", kept)
+		}
 	}
 	if r.daemon.Running() {
 		r.finish()
@@ -30,7 +32,7 @@ func (r *round) tearDown() {
 			r.find("the storage: %v", err)
 		}
 	}
-	if left, err := testkit.MountsBelow(r.dir); err != nil || len(left) > 0 {
+	if left, err := testkit.MountsBelow(r.Dir); err != nil || len(left) > 0 {
 		r.find("mounts are left: %v %v", left, err)
 		for _, path := range left {
 			_ = unix.Unmount(path, unix.MNT_DETACH)
@@ -48,11 +50,11 @@ func (r *round) finish() {
 		r.daemon.Signal(syscall.SIGTERM)
 	case how == "SIGINT":
 		r.daemon.Signal(syscall.SIGINT)
-	case how == "SIGQUIT" && !r.settings.StuckLog && !r.failed():
+	case how == "SIGQUIT" && !r.Settings.StuckLog && !r.failed():
 		r.quit()
 		return
 	default:
-		if err := unmountAnyway(r.brief.Mount); err != nil {
+		if err := unmountAnyway(r.Mount); err != nil {
 			r.find("at the end: %v", err)
 		}
 	}
@@ -68,7 +70,7 @@ func (r *round) quit() {
 	before := len(r.daemon.Logged())
 	r.daemon.Dump()
 	stacks := r.daemon.Logged()[before:]
-	if n := strings.Count(stacks, "\ngoroutine "); n == 0 || n > most(r.settings) {
+	if n := strings.Count(stacks, "\ngoroutine "); n == 0 || n > most(r.Settings) {
 		r.find("the daemon has %d goroutines", n)
 	}
 	for _, name := range []string{"engine.(*Engine).Open(", "engine.(*readers).await(", "engine.(*Engine).Describe("} {
@@ -76,7 +78,7 @@ func (r *round) quit() {
 			r.find("nobody reads, and the daemon is in %s", name)
 		}
 	}
-	if err := unmount(r.brief.Mount); err != nil {
+	if err := unmount(r.Mount); err != nil {
 		r.find("at the end: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package stress
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -21,9 +20,8 @@ import (
 
 // A bench is one mount on which single calls are made to fail.
 type bench struct {
-	t        *testing.T
-	dir      string
-	settings settings
+	t *testing.T
+	brief
 	pictures pictures
 	oracle   *oracle
 	names    *symbols
@@ -57,9 +55,14 @@ func eachBench(t *testing.T, test func(b *bench)) {
 	}
 	for _, s := range all {
 		t.Run(s.Catalog.OnError.String()+"-"+s.ReadPath, func(t *testing.T) {
-			b := &bench{t: t, pictures: p, dir: filepath.Join(suite.dir, "bench"), settings: s, names: names, random: roundRandom(*stressSeed, 7)}
-			b.prepare()
-			defer os.RemoveAll(b.dir)
+			b := &bench{t: t, brief: newBrief(filepath.Join(suite.dir, "bench"), s, 0), pictures: p, names: names, random: roundRandom(*stressSeed, 7)}
+			defer os.RemoveAll(b.Dir)
+			if b.oracle, _, err = b.prepare(p, b.random); err == nil {
+				b.reader, err = startReader(b.file("brief.json"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer b.reader.End()
 			test(b)
 			t.Logf("%d calls failed, one at a time", b.tried)
@@ -67,43 +70,15 @@ func eachBench(t *testing.T, test func(b *bench)) {
 	}
 }
 
-func (b *bench) prepare() {
-	b.t.Helper()
-	if err := os.Mkdir(b.dir, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	work := brief{Mount: filepath.Join(b.dir, "mnt"), Oracle: filepath.Join(b.dir, "oracle"), Weather: filepath.Join(b.dir, "weather"), Work: b.dir, Settings: b.settings}
-	path := filepath.Join(b.dir, "brief.json")
-	text, err := json.Marshal(work)
-	if err == nil {
-		err = os.WriteFile(path, text, 0o644)
-	}
-	if err == nil {
-		_, err = openWeather(work.Weather)
-	}
-	if err == nil {
-		_, err = makeOracle(b.pictures, b.settings, work.Oracle, b.random)
-	}
-	if err == nil {
-		b.oracle, err = loadOracle(work.Oracle)
-	}
-	if err == nil {
-		b.reader, err = startReader(path)
-	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-}
-
 // command is the daemon's command line, under the supervisor.
 func (b *bench) command() *exec.Cmd {
-	cmd := mountCommand(b.pictures.dir, filepath.Join(b.dir, "mnt"), b.settings.flags(), suite.self, "part-inject")
+	cmd := mountCommand(b.pictures.dir, b.Mount, b.Settings.flags(), suite.self, "part-inject")
 	cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+b.cache())
 	return cmd
 }
 
 // cache is the directory of the daemon's index.
-func (b *bench) cache() string { return filepath.Join(b.dir, "cache") }
+func (b *bench) cache() string { return b.file("cache") }
 
 // wishes returns batches that were not read recently, in forms that need different amounts
 // of memory.
@@ -139,7 +114,7 @@ func TestFaults(t *testing.T) {
 	eachBench(t, func(b *bench) {
 		var s *supervisor
 		var err error
-		if s, b.daemon, err = supervise(b.command(), b.names, b.dir, func(*supervisor) {}); err != nil {
+		if s, b.daemon, err = supervise(b.command(), b.names, b.Dir, func(*supervisor) {}); err != nil {
 			b.t.Fatal(err)
 		}
 		defer b.unmount()
@@ -248,21 +223,21 @@ func TestFaultsAtStart(t *testing.T) {
 // startWith mounts with one failing call, reads something, unmounts, and returns the number
 // of calls of each kind.
 func (b *bench) startWith(call *faultyCall, at int, errno unix.Errno) map[*faultyCall]int {
-	_ = os.Remove(filepath.Join(b.dir, "log"))
-	if b.settings.ReadPath == "direct" { // mounts with direct scan the dataset; the others have its index
+	_ = os.Remove(b.file("log"))
+	if b.Settings.ReadPath == "direct" { // mounts with direct scan the dataset; the others have its index
 		_ = os.RemoveAll(b.cache())
 	}
 	what := "at the start, when nothing fails"
 	if call != nil {
 		what = fmt.Sprintf("at the start, %s %d: %v", call.name, at, errno)
 	}
-	s, d, err := supervise(b.command(), b.names, b.dir, func(s *supervisor) { s.arm(call, at, errno) })
+	s, d, err := supervise(b.command(), b.names, b.Dir, func(s *supervisor) { s.arm(call, at, errno) })
 	if err != nil {
 		counts, hit := s.disarm()
 		if d == nil || !hit || d.Cmd.ProcessState.ExitCode() != 1 || !strings.Contains(d.Logged(), "batchfs: error: ") {
 			b.t.Errorf("FINDING: %s: %v", what, err)
 		}
-		if left, err := testkit.MountsBelow(b.dir); err != nil || len(left) > 0 {
+		if left, err := testkit.MountsBelow(b.Dir); err != nil || len(left) > 0 {
 			b.t.Errorf("FINDING: %s: mounts are left: %v %v", what, left, err)
 		}
 		return counts

@@ -39,7 +39,7 @@ func TestAllocations(t *testing.T) {
 		cmd.Args = cmd.Args[2:] // without the supervisor
 		cmd.Path = cmd.Args[0]
 		cmd.Env = append(cmd.Env, env...)
-		if b.daemon, err = start(cmd, b.dir); err != nil {
+		if b.daemon, err = start(cmd, b.Dir); err != nil {
 			b.t.Fatal(err)
 		}
 		defer b.unmount()
@@ -50,7 +50,7 @@ func TestAllocations(t *testing.T) {
 // allocator makes the memory shared with the preloaded library, and the environment that
 // points the library to it.
 func (b *bench) allocator(library string) (*allocator, []string, error) {
-	path := filepath.Join(b.dir, "allocator")
+	path := b.file("allocator")
 	m, err := shareFile(path)
 	if err != nil {
 		return nil, nil, err

@@ -2,7 +2,6 @@ package stress
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -25,8 +24,6 @@ import (
 // an undisturbed copy of the dataset. They are stored in files for the clients.
 type oracle struct {
 	Dir     string
-	Shards  int
-	Epochs  []int // that clients read
 	Victims []string
 	Batches []expected
 
@@ -54,7 +51,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 		return nil, err
 	}
 	defer ds.Close()
-	o := &oracle{Dir: dir, Shards: s.Catalog.Shards, Epochs: stressEpochs}
+	o := &oracle{Dir: dir}
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -68,7 +65,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 			return nil, err
 		}
 	}
-	return o, o.save()
+	return o, store(filepath.Join(dir, "oracle.json"), o)
 }
 
 // intact renders all batches and returns the sample IDs of each, in order.
@@ -79,8 +76,8 @@ func (o *oracle) intact(ds *dataset.Dataset, s settings) (ids map[engine.Key][]i
 	}
 	defer e.Close()
 	ids = map[engine.Key][]int{}
-	for shard := range o.Shards {
-		for _, epoch := range o.Epochs {
+	for shard := range s.Catalog.Shards {
+		for _, epoch := range stressEpochs {
 			for batch := range e.Catalog().Plan.Batches(shard, epoch) {
 				x := expected{Key: engine.Key{Shard: shard, Epoch: epoch, Batch: batch}, Victim: -1}
 				if x.Bad, err = o.render(e, x.Key, -1); err != nil {
@@ -210,21 +207,9 @@ func (o *oracle) file(k engine.Key, form layout.Form, without int) string {
 	return filepath.Join(o.Dir, name)
 }
 
-func (o *oracle) save() error {
-	text, err := json.Marshal(o)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(o.Dir, "oracle.json"), text, 0o644)
-}
-
 func loadOracle(dir string) (*oracle, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "oracle.json"))
-	if err != nil {
-		return nil, err
-	}
 	o := &oracle{byKey: map[engine.Key]*expected{}}
-	if err := json.Unmarshal(text, o); err != nil {
+	if err := load(filepath.Join(dir, "oracle.json"), o); err != nil {
 		return nil, err
 	}
 	for i := range o.Batches {

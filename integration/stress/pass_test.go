@@ -7,19 +7,16 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
-	"syscall"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
-	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
 // Actions in which files leave the client: it sends them, passes them on, or leaves them to
-// children. Also opens that are interrupted.
+// another program. Also opens that are interrupted.
 
 // send sends a file through a socket and reads it at the other end while it is open.
 func (c *client) send() error {
@@ -102,7 +99,7 @@ func (c *client) passOn() error {
 			return err
 		}
 		// A client that is gone or busy does not get it.
-		_ = unix.Sendmsg(c.post, text, unix.UnixRights(h.fd), c.address(c.random.IntN(c.Clients)), unix.MSG_DONTWAIT)
+		_ = unix.Sendmsg(c.post, text, unix.UnixRights(h.fd), c.address(c.random.IntN(roundClients)), unix.MSG_DONTWAIT)
 		return nil
 	})
 }
@@ -176,75 +173,6 @@ func (c *client) exec() error {
 	})
 }
 
-// fork leaves a mapping to a child, which reads it several times after this process has
-// unmapped it.
-func (c *client) fork() error {
-	if testkit.RaceDetector() {
-		return nil // a forked child cannot use the race detector's memory
-	}
-	h, err := c.mapNext(layout.NPY, true)
-	if h == nil {
-		return err
-	}
-	if err := c.look(h, 0, h.size, "a mapping"); err != nil { // this determines which outcome it is
-		return err
-	}
-	want := h.may[0].bytes
-	pid := forkLooking(h.mapping, want, 20)
-	h.release()
-	if pid < 0 {
-		return nil
-	}
-	var status syscall.WaitStatus
-	for {
-		if _, err := syscall.Wait4(pid, &status, 0, nil); err != syscall.EINTR {
-			break
-		}
-	}
-	if status.Signaled() && c.excused(h) {
-		return nil
-	}
-	if !status.Exited() || status.ExitStatus() != 0 {
-		return found("%s.%s, mapped in a forked child, is other bytes (status %#x)", h.x.Key, h.form, int(status))
-	}
-	return nil
-}
-
-// defaultAction is the kernel's struct sigaction for SIG_DFL.
-var defaultAction [4]uint64
-
-// forkLooking forks a child that compares two slices some times, a millisecond apart, and
-// exits with 0 where they are the same. The child has one thread, and nothing of Go's
-// runtime works in it: system calls and memory alone.
-//
-//go:norace
-//go:noinline
-func forkLooking(got, want []byte, times int) int {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	pause := unix.Timespec{Nsec: 1_000_000}
-	pid, _, errno := syscall.RawSyscall6(unix.SYS_CLONE, uintptr(unix.SIGCHLD), 0, 0, 0, 0, 0)
-	if errno != 0 {
-		return -1
-	}
-	if pid != 0 {
-		return int(pid)
-	}
-	// A fault, as where the daemon has died, ends the child. Go's own handler would need
-	// the threads that it does not have.
-	syscall.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGBUS), uintptr(unsafe.Pointer(&defaultAction)), 0, 8, 0, 0)
-	for range times {
-		for i := range want {
-			if got[i] != want[i] {
-				syscall.RawSyscall(unix.SYS_EXIT_GROUP, 1, 0, 0)
-			}
-		}
-		syscall.RawSyscall(unix.SYS_NANOSLEEP, uintptr(unsafe.Pointer(&pause)), 0, 0)
-	}
-	syscall.RawSyscall(unix.SYS_EXIT_GROUP, 0, 0, 0)
-	return 0
-}
-
 // interrupted opens a batch and receives signals meanwhile. The open may return EINTR;
 // nothing else may change.
 func (c *client) interrupted() error {
@@ -273,13 +201,9 @@ func (c *client) interrupted() error {
 	}
 	c.jump()
 	h, err := c.openBy(c.next(), c.form(), open, true)
-	for len(c.alarm) > 0 {
-		<-c.alarm
-	}
 	if h == nil {
 		return err
 	}
-	err = c.fill(h, 0, h.size, "read after signals", h.pread)
-	h.close()
-	return err
+	defer h.close()
+	return c.fill(h, 0, h.size, "read after signals", h.pread)
 }

@@ -2,6 +2,7 @@ package stress
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -24,19 +25,16 @@ type wish struct {
 }
 
 func (w *wish) String() string {
-	switch {
-	case w.Errno != 0:
+	if w.Errno != 0 {
 		return fmt.Sprintf("%s.%s: %v", w.Key, w.Form, w.Errno)
-	case w.Wrong != "":
-		return fmt.Sprintf("%s.%s: %s", w.Key, w.Form, w.Wrong)
 	}
-	return fmt.Sprintf("%s.%s: as it must be", w.Key, w.Form)
+	return fmt.Sprintf("%s.%s: %s", w.Key, w.Form, cmp.Or(w.Wrong, "as it must be"))
 }
 
 // partReader reads the batches named by lines on its input: BRIEF. All batches of a line
 // are open at the same time.
 func partReader(args []string) error {
-	c, err := newClient([]string{args[0], "0", "0"})
+	c, err := newClient(args[0], 0, 0)
 	if err != nil {
 		return err
 	}

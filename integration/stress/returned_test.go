@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// returned checks that the daemon has released everything used for readers and during
-// disturbances.
-func (r *round) returned() {
-	if kept := r.daemon.keptFor(patience / 2); kept != "" {
-		r.find("when nobody reads any more, %s", kept)
-	}
-}
-
 // keptFor waits until an idle daemon keeps nothing it should not; prefetching may still be
 // in progress. It returns what is left after most, when everything should be gone.
 func (d *daemon) keptFor(most time.Duration) string {

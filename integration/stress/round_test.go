@@ -2,7 +2,6 @@ package stress
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,11 +23,8 @@ const roundClients = 5
 
 // A round is one mount with its settings, its clients and the events that disturb them.
 type round struct {
-	seed     uint64
-	dir      string
+	brief
 	pictures pictures
-	settings settings
-	brief    brief
 	random   *rand.Rand // for the saboteur
 	weather  *weather
 	oracle   *oracle
@@ -45,31 +41,15 @@ type round struct {
 	findings []string
 	log      bytes.Buffer // what the saboteur did
 	running  *daemon      // daemon, for the watchdog
-	paused   time.Time    // of the watchdog's patience: the last time anything was stopped
 	killed   int64        // when a daemon last died without unmounting, in monotonic()'s time
 	starved  *daemon      // the one that last had little address space
 }
 
-func newRound(p pictures, seed uint64) (*round, error) {
-	r := &round{seed: seed, pictures: p, dir: filepath.Join(suite.dir, fmt.Sprintf("round-%d", seed)), random: roundRandom(seed, 0)}
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, err
-	}
-	r.settings = randomSettings(r.random)
-	var err error
-	oracle := filepath.Join(r.dir, "oracle")
-	if r.oracle, err = makeOracle(p, r.settings, oracle, r.random); err != nil {
-		return nil, err
-	}
-	r.settings.limitTo(r.oracle.largest)
-	r.brief = brief{
-		Mount: filepath.Join(r.dir, "mnt"), Oracle: oracle, Weather: filepath.Join(r.dir, "weather"), Work: r.dir,
-		Settings: r.settings, Passthrough: r.settings.ReadPath != "direct", Seed: seed, Clients: roundClients,
-	}
-	if r.weather, err = openWeather(r.brief.Weather); err != nil {
-		return nil, err
-	}
-	return r, nil
+func newRound(p pictures, seed uint64) (r *round, err error) {
+	r = &round{pictures: p, random: roundRandom(seed, 0)}
+	r.brief = newBrief(filepath.Join(suite.dir, fmt.Sprintf("round-%d", seed)), randomSettings(r.random), seed)
+	r.oracle, r.weather, err = r.prepare(p, r.random)
+	return r, err
 }
 
 // run runs the round from mount to unmount and collects findings.
@@ -97,15 +77,8 @@ func (r *round) run() {
 }
 
 // setUp mounts the storage, if there is one, and the batches.
-func (r *round) setUp() error {
-	text, err := json.Marshal(r.brief)
-	if err == nil {
-		err = os.WriteFile(r.briefFile(), text, 0o644)
-	}
-	if err != nil {
-		return err
-	}
-	if r.settings.FaultyFS {
+func (r *round) setUp() (err error) {
+	if r.Settings.FaultyFS {
 		if err := os.Mkdir(r.dataset(), 0o755); err != nil {
 			return err
 		}
@@ -119,26 +92,24 @@ func (r *round) setUp() error {
 	return r.mount()
 }
 
-func (r *round) briefFile() string { return filepath.Join(r.dir, "brief.json") }
-
 // dataset is the path the daemon reads.
 func (r *round) dataset() string {
-	if r.settings.FaultyFS {
-		return filepath.Join(r.dir, "storage")
+	if r.Settings.FaultyFS {
+		return r.file("storage")
 	}
 	return r.pictures.dir
 }
 
 // mount starts a daemon.
 func (r *round) mount() (err error) {
-	cmd := mountCommand(r.dataset(), r.brief.Mount, r.settings.flags())
-	if r.settings.StuckLog {
+	cmd := mountCommand(r.dataset(), r.Mount, r.Settings.flags())
+	if r.Settings.StuckLog {
 		if cmd.Stderr, err = r.stuckPipe(); err != nil {
 			return err
 		}
 		defer cmd.Stderr.(*os.File).Close()
 	}
-	d, err := start(cmd, r.dir)
+	d, err := start(cmd, r.Dir)
 	if err != nil {
 		return err
 	}
@@ -151,13 +122,13 @@ func (r *round) mount() (err error) {
 
 // stuckPipe returns a small pipe that nothing reads during the round.
 func (r *round) stuckPipe() (*os.File, error) {
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+	end, pipe, err := os.Pipe()
+	if err != nil {
 		return nil, err
 	}
-	r.stuck = append(r.stuck, os.NewFile(uintptr(ends[0]), "log"))
-	_, err := unix.FcntlInt(uintptr(ends[1]), unix.F_SETPIPE_SZ, 4096)
-	return os.NewFile(uintptr(ends[1]), "log"), err
+	r.stuck = append(r.stuck, end)
+	_, err = unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, 4096)
+	return pipe, err
 }
 
 func (r *round) find(format string, args ...any) {
@@ -204,7 +175,7 @@ func (r *round) endedLate() {
 	r.mu.Lock()
 	r.findings = nil
 	r.mu.Unlock()
-	if err := errors.Join(unmount(r.brief.Mount), r.remount()); err != nil {
+	if err := errors.Join(unmount(r.Mount), r.remount()); err != nil {
 		r.find("%v", err)
 	}
 }
@@ -215,15 +186,15 @@ func (r *round) tell(t *testing.T) {
 	for _, f := range r.findings {
 		t.Errorf("FINDING: %s", f)
 	}
-	t.Logf("to try again: go test ./integration/stress -run TestStress -v -stress.seed %d -stress.round %v", r.seed, *stressRound)
-	t.Logf("settings: %v", r.settings)
+	t.Logf("to try again: go test ./integration/stress -run TestStress -v -stress.seed %d -stress.round %v", r.Seed, *stressRound)
+	t.Logf("settings: %v", r.Settings)
 	t.Logf("what happened to the mount:\n%s", tail(r.log.String(), 60))
-	names, _ := filepath.Glob(filepath.Join(r.dir, "client-*.log"))
+	names, _ := filepath.Glob(r.file("client-*.log"))
 	for _, name := range names {
 		text, _ := os.ReadFile(name)
 		t.Logf("%s:\n%s", filepath.Base(name), tail(string(text), 12))
 	}
-	text, _ := os.ReadFile(filepath.Join(r.dir, "log"))
+	text, _ := os.ReadFile(r.file("log"))
 	tellLog(t, string(text))
 }
 

@@ -133,7 +133,7 @@ func (r *round) fewDescriptors() error {
 func (r *round) littleSpace() error {
 	d := r.daemon
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.PID()))
-	if err != nil || testkit.RaceDetector() || r.settings.StuckLog {
+	if err != nil || testkit.RaceDetector() || r.Settings.StuckLog {
 		return nil
 	}
 	var pages uint64
@@ -154,7 +154,7 @@ func (r *round) littleSpace() error {
 	if !runtimeStarved(d.Logged()) {
 		return fmt.Errorf("the daemon has ended: %v\n%s", d.Err, tail(d.Logged(), 30))
 	}
-	return errors.Join(unmount(r.brief.Mount), r.remount())
+	return errors.Join(unmount(r.Mount), r.remount())
 }
 
 // died records that a daemon died without unmounting.
@@ -197,7 +197,7 @@ func (r *round) killClient() error {
 func (r *round) unmountInUse() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
-	err := unmount(r.brief.Mount)
+	err := unmount(r.Mount)
 	if err == nil {
 		r.note("  it was not in use")
 		r.expectEnd(r.daemon)
@@ -213,7 +213,7 @@ func (r *round) unmountInUse() error {
 func (r *round) detach() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
-	if err := unmount(r.brief.Mount, "--lazy"); err != nil {
+	if err := unmount(r.Mount, "--lazy"); err != nil {
 		return err
 	}
 	r.former = append(r.former, r.daemon)
@@ -228,7 +228,7 @@ func (r *round) killDaemon() error {
 	r.daemon.Signal(syscall.SIGKILL)
 	<-r.daemon.Exited
 	r.rest(100)
-	if err := unmount(r.brief.Mount); err != nil {
+	if err := unmount(r.Mount); err != nil {
 		return err
 	}
 	return r.remount()

@@ -33,6 +33,9 @@ type settings struct {
 // tight reports that the memory limit may make an open fail.
 func (s *settings) tight() bool { return s.Room > 0 }
 
+// passthrough reports whether the kernel reads batches without the daemon.
+func (s *settings) passthrough() bool { return s.ReadPath != "direct" }
+
 // limitTo sets the memory limit, given the largest file of a batch.
 func (s *settings) limitTo(largest int64) {
 	const runtime, worker = 32 << 20, 512 << 10 // approximate needs, including requests through the daemon

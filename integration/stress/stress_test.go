@@ -28,12 +28,12 @@ func TestStress(t *testing.T) {
 		}
 		r.run()
 		sum.add(r.report)
-		t.Logf("round %d: %v %v", seed, r.report, r.settings)
+		t.Logf("round %d: %v %v", seed, r.report, r.Settings)
 		if len(r.findings) > 0 {
 			r.tell(t)
 			break
 		}
-		if err := os.RemoveAll(r.dir); err != nil {
+		if err := os.RemoveAll(r.Dir); err != nil {
 			t.Fatal(err)
 		}
 		if *stressSeed == 0 {
