@@ -226,8 +226,8 @@ func (c *client) metadata(x *expected, form layout.Form) error {
 	if err != nil {
 		return found("stat: %v", err)
 	}
-	if all, err := c.oracle.outcomes(x, form, false); err == nil && len(all) > 0 && int64(len(all[0].bytes)) != info.Size() {
-		return found("stat: %s is %d bytes, not %d", path, info.Size(), len(all[0].bytes))
+	if want, err := os.Stat(c.oracle.file(x.Key, form, -1)); err == nil && want.Size() != info.Size() {
+		return found("stat: %s is %d bytes, not %d", path, info.Size(), want.Size())
 	}
 	value := make([]byte, 100)
 	n, err := unix.Getxattr(path, "user.batchfs.dtype", value)
@@ -235,11 +235,8 @@ func (c *client) metadata(x *expected, form layout.Form) error {
 		return found("getxattr: %s is of type %q: %v", path, value[:max(n, 0)], err)
 	}
 	names, err := os.ReadDir(filepath.Dir(path))
-	if err != nil {
-		return found("readdir: %v", err)
-	}
-	if batches := c.oracle.batches(x.Key.Shard, x.Key.Epoch); len(names) != 3*batches+1 {
-		return found("readdir: %s has %d entries, not 3 for each of %d batches and epoch.json", filepath.Dir(path), len(names), batches)
+	if batches := c.oracle.batches(x.Key.Shard, x.Key.Epoch); err != nil || len(names) != 3*batches+1 {
+		return found("readdir: %s has %d entries, not 3 for each of %d batches and epoch.json: %v", filepath.Dir(path), len(names), batches, err)
 	}
 	return nil
 }

@@ -212,7 +212,7 @@ func (c *client) path(k engine.Key, f layout.Form) string {
 type holding struct {
 	x       *expected
 	form    layout.Form
-	may     []outcome // possible contents; narrowed down by what was read
+	may     [][]byte // possible contents; narrowed down by what was read
 	size    int
 	opened  moment
 	fd      int    // -1: closed
@@ -226,17 +226,14 @@ func (c *client) damaged(x *expected) bool {
 
 // open opens a batch. It returns nil for a failure that is allowed.
 func (c *client) open(x *expected, form layout.Form, flags int) (*holding, error) {
-	return c.openBy(x, form, func(path string) (int, error) { return c.openQuietly(path, flags) }, false)
-}
-
-// openQuietly retries interrupted opens: Go's own signals interrupt system calls, too.
-func (c *client) openQuietly(path string, flags int) (fd int, err error) {
-	for range 1000 {
-		if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
-			break
+	return c.openBy(x, form, func(path string) (fd int, err error) {
+		for range 1000 { // Go's own signals interrupt system calls, too
+			if fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC|flags, 0); err != unix.EINTR {
+				break
+			}
 		}
-	}
-	return fd, err
+		return fd, err
+	}, false)
 }
 
 // openBy opens a batch with open. An unexplained error may come from the recent past: a
@@ -255,7 +252,7 @@ func (c *client) openBy(x *expected, form layout.Form, open func(path string) (i
 			if len(may) == 0 {
 				return nil, found("%s.%s opens, though it holds a corrupt file", x.Key, form)
 			}
-			return &holding{x: x, form: form, may: may, size: len(may[0].bytes), opened: before, fd: fd}, nil
+			return &holding{x: x, form: form, may: may, size: len(may[0]), opened: before, fd: fd}, nil
 		}
 		if err == unix.ENOMEM {
 			c.weather.add(c.index, noMemory, 1)
@@ -294,13 +291,8 @@ func (c *client) explained(x *expected, form layout.Form, err error, before mome
 	}
 	switch err {
 	case unix.EIO:
-		if all, err := c.oracle.outcomes(x, form, false); err == nil && len(all) == 0 {
-			return true
-		}
-		if x.Victim >= 0 && since(damage0+condition(x.Victim)) && (c.Settings.Catalog.OnError == engine.Fail || x.BadWithout) {
-			return true
-		}
-		return since(stormy) || since(shortage)
+		spoilt := x.Victim >= 0 && since(damage0+condition(x.Victim)) && (c.Settings.Catalog.OnError == engine.Fail || x.BadWithout)
+		return spoilt || since(stormy) || since(shortage) || c.oracle.isBad(x.Key, form)
 	case unix.ENOMEM:
 		return c.Settings.tight() || since(shortage)
 	}
@@ -310,15 +302,15 @@ func (c *client) explained(x *expected, form layout.Form, err error, before mome
 // verify compares bytes read at an offset with the possible contents.
 func (c *client) verify(h *holding, got []byte, offset int, how string) error {
 	c.weather.add(c.index, checked, len(got))
-	left := slices.DeleteFunc(slices.Clone(h.may), func(o outcome) bool {
-		return offset+len(got) > len(o.bytes) || !bytes.Equal(got, o.bytes[offset:offset+len(got)])
+	left := slices.DeleteFunc(slices.Clone(h.may), func(o []byte) bool {
+		return offset+len(got) > len(o) || !bytes.Equal(got, o[offset:offset+len(got)])
 	})
 	if len(left) > 0 {
 		h.may = left
 		return nil
 	}
 	at := 0
-	if want := h.may[0].bytes; offset+len(got) <= len(want) {
+	if want := h.may[0]; offset+len(got) <= len(want) {
 		for at < len(got)-1 && got[at] == want[offset+at] {
 			at++
 		}
@@ -379,7 +371,7 @@ func (c *client) recheck(i int) error {
 	if h.mapping != nil {
 		return c.look(h, 0, min(h.size, len(h.mapping)), "a mapping held")
 	}
-	return c.fill(h, 0, h.size, "a file held", func(p []byte, offset int64) (int, error) { return unix.Pread(h.fd, p, offset) })
+	return c.fill(h, 0, h.size, "a file held", h.pread)
 }
 
 // hold keeps a batch for later and drops the oldest if there are too many.

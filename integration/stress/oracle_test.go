@@ -218,22 +218,17 @@ func loadOracle(dir string) (*oracle, error) {
 	return o, nil
 }
 
-// An outcome is a possible content of a batch: the whole file.
-type outcome struct {
-	without int // the missing victim; -1: none
-	bytes   []byte
-}
-
 // outcomes returns all possible contents of a batch: with all files intact, and, if its
 // victim was ever damaged, without the victim. A batch that does not open has none.
-func (o *oracle) outcomes(x *expected, form layout.Form, damaged bool) (all []outcome, err error) {
-	for _, without := range []int{-1, x.Victim} {
-		if without != -1 && !damaged || without == -1 && len(all) > 0 {
-			continue
-		}
+func (o *oracle) outcomes(x *expected, form layout.Form, damaged bool) (all [][]byte, err error) {
+	files := []int{-1}
+	if damaged {
+		files = append(files, x.Victim)
+	}
+	for _, without := range files {
 		data, err := os.ReadFile(o.file(x.Key, form, without))
 		if err == nil {
-			all = append(all, outcome{without, data})
+			all = append(all, data)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}

@@ -120,7 +120,7 @@ func (c *client) collect() error {
 		if err != nil || len(may) == 0 {
 			return err
 		}
-		h := &holding{x: x, form: l.Form, may: may, size: len(may[0].bytes), opened: l.From, fd: fd}
+		h := &holding{x: x, form: l.Form, may: may, size: len(may[0]), opened: l.From, fd: fd}
 		c.note("%s.%s is passed on to it", l.Key, l.Form)
 		err = c.fill(h, 0, h.size, "read of a file passed on", h.pread)
 		h.close()

@@ -78,7 +78,7 @@ func (c *client) compare(f *os.File, w *wish) string {
 		return "it opens, though it holds a corrupt file"
 	case err != nil:
 		return "read: " + err.Error()
-	case string(got) != string(want[0].bytes):
+	case string(got) != string(want[0]):
 		return "its bytes are wrong"
 	}
 	return ""
