@@ -81,7 +81,7 @@ func (d *daemon) resident() int64 { return testkit.Status(d.PID(), "RssAnon", "R
 
 // statistics are the figures of stats.json used here.
 type statistics struct {
-	Batches struct{ Waiting, Making, Decoded int64 }
+	Batches struct{ Waiting, Making int64 }
 	Memory  struct{ Limit, Used, Peak, Batches, Cache, Scratch int64 }
 }
 

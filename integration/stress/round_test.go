@@ -2,7 +2,6 @@ package stress
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -42,7 +41,6 @@ type round struct {
 	log      bytes.Buffer // what the saboteur did
 	running  *daemon      // daemon, for the watchdog
 	killed   int64        // when a daemon last died without unmounting, in monotonic()'s time
-	starved  *daemon      // the one that last had little address space
 }
 
 func newRound(p pictures, seed uint64) (r *round, err error) {
@@ -160,23 +158,6 @@ func (r *round) settle() {
 	r.weather.stop()
 	for _, c := range r.clients {
 		r.endClient(c)
-	}
-	r.endedLate()
-}
-
-// endedLate takes findings back if Go's runtime has ended the daemon for lack of address space,
-// later than littleSpace could see.
-func (r *round) endedLate() {
-	d := r.daemon
-	if !r.failed() || d != r.starved || d.Running() || !runtimeStarved(d.Logged()) {
-		return
-	}
-	r.note("  the daemon had ended: %v", d.Err)
-	r.mu.Lock()
-	r.findings = nil
-	r.mu.Unlock()
-	if err := errors.Join(unmount(r.Mount), r.remount()); err != nil {
-		r.find("%v", err)
 	}
 }
 

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // Events disturb a mount, its dataset or its readers. When one returns, the disturbance is over;
@@ -22,7 +20,6 @@ var roundEvents = []deed[*round]{
 	{"storage fails", 4, (*round).storageFails},
 	{"storage stalls", 3, (*round).storageStalls},
 	{"few descriptors", 3, (*round).fewDescriptors},
-	{"little address space", 1, (*round).littleSpace},
 	{"daemon suspended", 3, (*round).suspendDaemon},
 	{"client suspended", 3, (*round).suspendClient},
 	{"client killed", 5, (*round).killClient},
@@ -106,72 +103,24 @@ func (r *round) storm(order string, most int) error {
 	return errors.Join(err, r.storage.Order("heal"))
 }
 
-// limit lowers a limit of the daemon for a while.
-func (r *round) limit(resource int, to uint64, most int) {
-	r.note("  a limit of %d", to)
+// fewDescriptors sets the daemon's descriptor limit just above the number it has open.
+func (r *round) fewDescriptors() error {
+	pid := r.daemon.PID()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		return nil
+	}
+	few := uint64(max(3, len(entries)+r.random.IntN(8)-3))
+	r.note("  %d descriptors, and a limit of %d", len(entries), few)
 	r.weather.begin(shortage)
 	defer r.weather.end(shortage)
 	var old unix.Rlimit
-	if unix.Prlimit(r.daemon.PID(), resource, nil, &old) == nil {
-		_ = unix.Prlimit(r.daemon.PID(), resource, &unix.Rlimit{Cur: to, Max: old.Max}, nil)
-		r.rest(most)
-		_ = unix.Prlimit(r.daemon.PID(), resource, &old, nil)
-	}
-}
-
-// fewDescriptors sets the daemon's descriptor limit just above the number it has open.
-func (r *round) fewDescriptors() error {
-	if entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", r.daemon.PID())); err == nil {
-		r.limit(unix.RLIMIT_NOFILE, uint64(max(3, len(entries)+r.random.IntN(8)-3)), 500)
+	if unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &old) == nil {
+		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: few, Max: old.Max}, nil)
+		r.rest(500)
+		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &old, nil)
 	}
 	return nil
-}
-
-// littleSpace sets the daemon's address space limit just above what it has mapped. Go's
-// runtime cannot do without memory and threads: if it ends the daemon, that is no finding.
-// Where nothing reads the log, the runtime would wait forever to say so.
-func (r *round) littleSpace() error {
-	d := r.daemon
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", d.PID()))
-	if err != nil || testkit.RaceDetector() || r.Settings.StuckLog {
-		return nil
-	}
-	var pages uint64
-	_, _ = fmt.Sscan(string(text), &pages)
-	r.weather.begin(adrift)
-	defer r.weather.end(adrift)
-	r.starved = d
-	r.limit(unix.RLIMIT_AS, pages*uint64(os.Getpagesize())+r.random.Uint64N(4<<20), 300)
-	r.rest(50)
-	if d.Running() && !runtimeStarved(d.Logged()) {
-		return nil
-	}
-	if err := d.Wait(); err != nil { // Go's runtime prints all goroutines first
-		return err
-	}
-	r.note("  the daemon has ended: %v", d.Err)
-	r.died()
-	if !runtimeStarved(d.Logged()) {
-		return fmt.Errorf("the daemon has ended: %v\n%s", d.Err, tail(d.Logged(), 30))
-	}
-	return errors.Join(unmount(r.Mount), r.remount())
-}
-
-// died records that a daemon died without unmounting.
-func (r *round) died() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.killed = monotonic()
-}
-
-// runtimeStarved reports whether Go's runtime failed for lack of memory or threads.
-func runtimeStarved(log string) bool {
-	for _, word := range []string{"runtime: out of memory", "runtime: cannot allocate memory", "pthread_create failed", "failed to create new OS thread", "out of memory (stackalloc)", "cannot allocate heap metadata", "failed to reserve"} {
-		if strings.Contains(log, word) {
-			return true
-		}
-	}
-	return false
 }
 
 func (r *round) suspendDaemon() error { return r.suspend(r.daemon.Cmd.Process) }
@@ -224,7 +173,9 @@ func (r *round) detach() error {
 func (r *round) killDaemon() error {
 	r.weather.begin(adrift)
 	defer r.weather.end(adrift)
-	r.died()
+	r.mu.Lock()
+	r.killed = monotonic()
+	r.mu.Unlock()
 	r.daemon.Signal(syscall.SIGKILL)
 	<-r.daemon.Exited
 	r.rest(100)
