@@ -3,12 +3,15 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -189,79 +192,80 @@ func allKeys(e *Engine) (keys []Key) {
 	return keys
 }
 
-func TestEveryBatchIsWhatTheContractSays(t *testing.T) {
+// TestBytesDependOnNothingElse: each element of a batch is that of the contract, in every form,
+// whatever the number of workers, the depth of prefetching, the dtype and the layout are, and in
+// whatever order batches are read.
+func TestBytesDependOnNothingElse(t *testing.T) {
 	const n = 23
 	dir := testDir(t, n)
-	for _, shuffle := range []bool{false, true} {
-		for _, anonymous := range []bool{false, true} {
-			e := start(t, dir, func(o *Options) { o.Shuffle, o.Anonymous, o.Shards, o.Fill = shuffle, anonymous, 2, 7 })
-			for _, k := range allKeys(e) {
-				exact := want(t, e, n, k, 7)
-				if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, exact) {
-					t.Fatalf("shuffle %v: %s has other bytes", shuffle, k)
-				}
-				checkForms(t, e, k, exact)
+	for turn := range 12 {
+		e := start(t, dir, func(o *Options) {
+			o.Workers, o.PrefetchDepth, o.BatchWorkers = 1+7*(turn%2), []int{0, 1, 4}[turn%3], 1+turn%3
+			o.DType, o.Layout = []layout.DType{layout.Uint8, layout.Float16, layout.BFloat16, layout.Float32}[turn/3], layout.Order(turn%2)
+			o.Shuffle, o.Anonymous, o.Shards, o.Fill = turn > 0, turn%4 == 0, 2, 7
+			if o.DType != layout.Uint8 {
+				o.Normalize = layout.Normalization{Mean: slices.Repeat([]float64{127.5}, 3), Std: slices.Repeat([]float64{64}, 3)}
+			}
+		})
+		keys, exact := allKeys(e), map[Key][]byte{}
+		for _, k := range keys {
+			exact[k] = elements(want(t, e, n, k, 7), e.opts.DType)
+		}
+		for i, order := range [][]int{forwards(len(keys)), backwards(len(keys)), rand.New(rand.NewPCG(1, 1)).Perm(len(keys))} {
+			for _, at := range order {
+				checkForm(t, e, keys[at], []layout.Form{layout.NHWCForm, layout.NPY, layout.NCHWForm}[i], exact[keys[at]])
 			}
 		}
+		for _, k := range keys {
+			checkForms(t, e, k, exact[k])
+		}
+		readTogether(t, e, keys, exact)
 	}
 }
 
-// checkForms checks all other forms of a batch against its NHWC pixels.
+// elements converts bytes as TestBytesDependOnNothingElse normalizes them: float32 and float16
+// represent the quotients exactly, and bfloat16 does not.
+func elements(from []byte, t layout.DType) (out []byte) {
+	if t == layout.Uint8 {
+		return from
+	}
+	for _, v := range from {
+		bits := math.Float32bits((float32(v) - 127.5) / 64)
+		switch t {
+		case layout.Float32:
+			out = binary.LittleEndian.AppendUint32(out, bits)
+		case layout.BFloat16:
+			out = binary.LittleEndian.AppendUint16(out, uint16((bits+0x7fff+bits>>16&1)>>16))
+		case layout.Float16: // another bias and fewer mantissa bits: never 0, nothing is lost
+			out = binary.LittleEndian.AppendUint16(out, uint16(bits>>16&0x8000|(bits&0x7fffffff-(127-15)<<23)>>13))
+		}
+	}
+	return out
+}
+
+// checkForms checks all large forms of a batch against its elements in the order NHWC.
 func checkForms(t *testing.T, e *Engine, k Key, nhwc []byte) {
 	t.Helper()
-	spec := e.catalog.Spec(k)
-	planes := make([]byte, len(nhwc))
-	layout.Turn(planes, layout.NCHW, nhwc, spec, 0)
 	for _, f := range layout.Forms() {
-		if !f.Large() {
-			continue // rendered by fusefs
-		}
-		got := read(t, e, k, f)
-		if int64(len(got)) != e.catalog.Size(k, f) {
-			t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.catalog.Size(k, f))
-		}
-		pixels := nhwc
-		if f == layout.NCHWForm {
-			pixels = planes
-		}
-		if f.Tensor() && !bytes.Equal(got[layout.DataOffset(f, spec):], pixels) {
-			t.Fatalf("%s.%s has other pixels", k, f.Ext())
+		if f.Large() { // others are rendered by fusefs
+			checkForm(t, e, k, f, nhwc)
 		}
 	}
 }
 
-// TestBytesDependOnNothingElse reads in many orders, from engines with different numbers of
-// workers and prefetch depths.
-func TestBytesDependOnNothingElse(t *testing.T) {
-	const n = 40
-	dir := testDir(t, n)
-	exact := map[Key][]byte{}
-	for _, workers := range []int{1, 8} {
-		for _, depth := range []int{0, 1, 4} {
-			e := start(t, dir, func(o *Options) {
-				o.Workers, o.PrefetchDepth, o.BatchWorkers, o.Shuffle, o.Shards = workers, depth, max(1, depth), true, 2
-			})
-			keys := allKeys(e)
-			for i, order := range [][]int{forwards(len(keys)), backwards(len(keys)), rand.New(rand.NewPCG(1, 1)).Perm(len(keys))} {
-				form := []layout.Form{layout.NHWCForm, layout.NPY, layout.NCHWForm}[i]
-				for _, at := range order {
-					k := keys[at]
-					if exact[k] == nil {
-						exact[k] = want(t, e, n, k, 0)
-					}
-					got := read(t, e, k, form)[layout.DataOffset(form, e.catalog.Spec(k)):]
-					pixels := exact[k]
-					if form == layout.NCHWForm {
-						pixels = make([]byte, len(got))
-						layout.Turn(pixels, layout.NCHW, exact[k], e.catalog.Spec(k), 0)
-					}
-					if !bytes.Equal(got, pixels) {
-						t.Fatalf("workers %d, depth %d, order %d: %s differs", workers, depth, i, k)
-					}
-				}
-			}
-			readTogether(t, e, keys, exact)
-		}
+func checkForm(t *testing.T, e *Engine, k Key, f layout.Form, nhwc []byte) {
+	t.Helper()
+	got, spec := read(t, e, k, f), e.catalog.Spec(k)
+	if int64(len(got)) != e.catalog.Size(k, f) {
+		t.Fatalf("%s.%s has %d bytes, Size says %d", k, f.Ext(), len(got), e.catalog.Size(k, f))
+	}
+	elements := nhwc
+	if f.OrderOf(e.opts.Layout) == layout.NCHW {
+		elements = make([]byte, len(nhwc))
+		layout.Turn(elements, layout.NCHW, nhwc, layout.Spec{N: spec.N, H: spec.H, W: spec.W, C: spec.C, DType: spec.DType}, 0)
+	}
+	if f.Tensor() && !bytes.Equal(got[layout.DataOffset(f, spec):], elements) {
+		t.Fatalf("%s.%s has other elements", k, f.Ext())
 	}
 }
 
@@ -346,16 +350,6 @@ func TestPrefetchKeepsToItsDepth(t *testing.T) {
 	}
 }
 
-func TestLoneBatchesAreNotReadAhead(t *testing.T) {
-	e := start(t, testDir(t, 80), func(o *Options) { o.Shuffle = true })
-	for _, b := range []int{15, 3, 11, 7} {
-		read(t, e, Key{Batch: b}, layout.NHWCForm)
-	}
-	if s := e.Stats(); s.Batches.Ahead != 0 || s.Batches.Decoded != 4 {
-		t.Errorf("%d batches ahead, %d made; want 0 and 4", s.Batches.Ahead, s.Batches.Decoded)
-	}
-}
-
 func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
 	dir := testDir(t, 40)
 	ds := openDataset(t, dir)
@@ -380,23 +374,6 @@ func TestIdleStreamsGiveTheirBatchesBack(t *testing.T) {
 			t.Errorf("%d streams and %d bytes of batches remain", s.Batches.Streams, s.Memory.Batches)
 		}
 	})
-}
-
-func TestInterruptEndsOnlyTheWait(t *testing.T) {
-	e := start(t, testDir(t, 8), func(o *Options) { o.BatchSize, o.PrefetchDepth = 8, 0 })
-	gone, cancel := context.WithCancel(context.Background())
-	cancel()
-	var wait sync.WaitGroup
-	wait.Go(func() { read(t, e, Key{}, layout.NHWCForm) })
-	if f, err := e.Open(gone, Key{}, layout.NHWCForm); err == nil {
-		f.Close() // it was already complete
-	} else if !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
-	wait.Wait()
-	if n := e.Stats().Batches.Decoded; n != 1 {
-		t.Errorf("made %d times, want 1", n)
-	}
 }
 
 // corrupt makes test image i unreadable.
@@ -584,84 +561,6 @@ func TestZeroPolicy(t *testing.T) {
 	}
 }
 
-func TestChangedFileIsNeverServed(t *testing.T) {
-	dir := testDir(t, 8)
-	e := start(t, dir)
-	h, w := testSize(3)
-	writePPM(t, samplePath(dir, 2), h, w, picture(3, h, w)) // another image under the same name
-	if err := os.Remove(samplePath(dir, 1)); err != nil {
-		t.Fatal(err)
-	}
-	for b := range 2 {
-		fails(t, e, Key{Batch: b}, layout.NHWCForm, ErrBad)
-	}
-}
-
-// TestMemoryLimit opens more than fits. The surplus Open fails with ErrNoMemory, open files
-// stay valid, and the first Close makes room again.
-func TestMemoryLimit(t *testing.T) {
-	t.Parallel() // it waits
-	dir := t.TempDir()
-	const n, side = 64, 128
-	for i := range n {
-		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
-	}
-	e := start(t, dir, func(o *Options) {
-		o.MemoryLimit = runtimeBytes + 3<<20 // about 12 batches of 192 KiB, plus scratch
-		o.MemoryWait = 2 * time.Second
-	})
-	var open []*File
-	var bytesOf [][]byte
-	var err error
-	for i := 0; err == nil; i++ {
-		var f *File
-		if f, err = e.Open(context.Background(), Key{Epoch: i / 16, Batch: i % 16}, layout.NHWCForm); err == nil {
-			open = append(open, f)
-			bytesOf = append(bytesOf, bytes.Clone(f.Bytes()))
-		}
-	}
-	if !errors.Is(err, ErrNoMemory) {
-		t.Fatalf("error %v, want ErrNoMemory", err)
-	}
-	if len(open) < 8 {
-		t.Errorf("only %d batches fit", len(open))
-	}
-	if s := e.Stats().Memory; s.Peak > s.Limit {
-		t.Errorf("%d bytes used of %d", s.Peak, s.Limit)
-	}
-	for i, f := range open {
-		if !bytes.Equal(f.Bytes(), bytesOf[i]) {
-			t.Errorf("open batch %d changed", i)
-		}
-	}
-	open[0].Close()
-	read(t, e, Key{Epoch: 2, Batch: 15}, layout.NHWCForm)
-	for _, f := range open[1:] {
-		f.Close()
-	}
-}
-
-// TestTightMemoryStillReads has room for little more than one batch. Kept and prefetched batches
-// give way; nothing fails or hangs.
-func TestTightMemoryStillReads(t *testing.T) {
-	dir := t.TempDir()
-	const n, side = 64, 128
-	for i := range n {
-		writePPM(t, samplePath(dir, i), side, side, picture(i, side, side))
-	}
-	e := start(t, dir, func(o *Options) {
-		o.MemoryLimit = runtimeBytes + 200<<10 + 700<<10
-		o.PrefetchDepth = 4
-	})
-	keys := allKeys(e)
-	for _, at := range rand.New(rand.NewPCG(3, 3)).Perm(len(keys)) {
-		read(t, e, keys[at], layout.NHWCForm)
-	}
-	for _, k := range keys {
-		read(t, e, k, layout.NPY)
-	}
-}
-
 func TestCloseWhileOpensWait(t *testing.T) {
 	dir := testDir(t, 80)
 	e := start(t, dir)
@@ -698,6 +597,7 @@ func TestCloseWhileOpensWait(t *testing.T) {
 
 func TestWhatDoesNotExist(t *testing.T) {
 	e := start(t, testDir(t, 8))
+	fails(t, e, Key{}, layout.CUDA, ErrNotExist) // without a GPU
 	for _, k := range []Key{{Shard: 1}, {Shard: -1}, {Epoch: 3}, {Epoch: -1}, {Batch: 2}, {Batch: -1}} {
 		fails(t, e, k, layout.NHWCForm, ErrNotExist)
 		if _, err := e.Describe(context.Background(), k); !errors.Is(err, ErrNotExist) {
@@ -727,41 +627,6 @@ func TestOptionsNameTheirMistake(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		} else if !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: the error does not say so: %v", name, err)
-		}
-	}
-}
-
-func TestFixedSize(t *testing.T) {
-	e := start(t, testDir(t, 8), func(o *Options) { o.Transform.Height, o.Transform.Width = 10, 12 })
-	if s := e.catalog.Spec(Key{}); s.H != 10 || s.W != 12 {
-		t.Errorf("shape %v", s.Shape())
-	}
-	if got := read(t, e, Key{}, layout.NHWCForm); len(got) != 4*10*12*3 {
-		t.Errorf("%d bytes", len(got))
-	}
-}
-
-// TestNoEpochHasMoreBatchesThanTheFirst checks this in every mode, because directories and
-// node numbers are sized by the first epoch.
-func TestNoEpochHasMoreBatchesThanTheFirst(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 5))
-	for range 500 {
-		n := 1 + r.Int64N(200)
-		o := shard.Config{Samples: n}
-		o.Shards, o.BatchSize = 1+r.IntN(int(min(n, 9))), 1+r.IntN(40)
-		o.PadLastBatch, o.StickToShard = r.IntN(2) == 0, r.IntN(2) == 0
-		o.LastBatch = []shard.LastBatch{shard.Fill, shard.Partial, shard.Drop}[r.IntN(3)]
-		p, err := shard.New(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for s := range o.Shards {
-			for epoch := range 50 {
-				if p.Batches(s, epoch) > p.Batches(0, 0) {
-					t.Fatalf("%+v, n %d: %d batches in epoch %d of shard %d, %d in the first",
-						o, n, p.Batches(s, epoch), epoch, s, p.Batches(0, 0))
-				}
-			}
 		}
 	}
 }

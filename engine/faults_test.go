@@ -89,9 +89,9 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestMachineFailuresChangeNothing: a machine failure fails the batch under every policy.
-// It is not held against the file, and it does not change a byte of later batches.
-func TestMachineFailuresChangeNothing(t *testing.T) {
+// TestMachineFailures: a failure of the machine fails the batch under every policy, and is not held
+// against the file. Once it is over, the same mount serves every batch as if nothing had been.
+func TestMachineFailures(t *testing.T) {
 	const n = 8
 	dir := testDir(t, n)
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
@@ -109,15 +109,18 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 					o.OnError, o.Logger = policy, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
 					o.Remedy = func(err error) string { return "against " + err.Error() }
 				})
-				for range 2 {
-					_, err := e.Open(context.Background(), Key{}, layout.NHWCForm)
+				check := func(err error) {
+					t.Helper()
 					if !errors.Is(err, ErrMachine) && !errors.Is(err, ErrNoMemory) || errors.Is(err, ErrBad) {
-						t.Fatalf("the open says %v", err)
+						t.Errorf("the error is %v", err)
 					}
 				}
-				e.Close()
-				if !strings.Contains(log.String(), `hint="against `) || !strings.Contains(log.String(), failure.Error()) {
-					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
+				for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
+					check(opens(e, Key{}, form))
+				}
+				if policy != Fail {
+					_, err := e.Describe(t.Context(), Key{})
+					check(err)
 				}
 				if remedy := e.Remedy(ErrBad); remedy != "" {
 					t.Errorf("against a bad file: %s", remedy)
@@ -126,47 +129,21 @@ func TestMachineFailuresChangeNothing(t *testing.T) {
 					t.Errorf("it is held against a file: %+v", e.Errors())
 				}
 				failing.Store(false)
-				e = start(t, dir, func(o *Options) { o.OnError = policy })
-				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
-					t.Error("other bytes afterwards")
+				for _, k := range allKeys(e) {
+					if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, k, 0)) {
+						t.Errorf("%s has other bytes afterwards", k)
+					}
+					for _, s := range samplesOf(t, e, k) {
+						if s.Status != catalog.StatusOK {
+							t.Errorf("%s says %+v", k, s)
+						}
+					}
+				}
+				e.Close()
+				if !strings.Contains(log.String(), `hint="against `) || !strings.Contains(log.String(), failure.Error()) {
+					t.Errorf("the log does not say what ran out and what to do: %s", log.String())
 				}
 			})
-		}
-	}
-}
-
-// TestMachineFailureIsOverWhenItIsOver: the same mount serves the batch once the machine
-// has recovered.
-func TestMachineFailureIsOverWhenItIsOver(t *testing.T) {
-	const n = 8
-	dir := testDir(t, n)
-	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-		var failing atomic.Bool
-		failing.Store(true)
-		e := startFaulty(t, dir, func(int64) error {
-			if failing.Load() {
-				return unix.EMFILE
-			}
-			return nil
-		}, func(o *Options) { o.OnError = policy })
-		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
-			fails(t, e, Key{}, form, ErrMachine)
-		}
-		if policy != Fail {
-			if _, err := e.Describe(context.Background(), Key{}); !errors.Is(err, ErrMachine) {
-				t.Errorf("%v, labels: %v", policy, err)
-			}
-		}
-		failing.Store(false)
-		for _, k := range allKeys(e) {
-			if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, k, 0)) {
-				t.Errorf("%v: %s has other bytes", policy, k)
-			}
-			for _, s := range samplesOf(t, e, k) {
-				if s.Status != catalog.StatusOK {
-					t.Errorf("%v: %s says %+v", policy, k, s)
-				}
-			}
 		}
 	}
 }
@@ -192,30 +169,6 @@ func TestDescriptorsComeBackForAll(t *testing.T) {
 	key := Key{Batch: 1}
 	if got := read(t, e, key, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, key, 0)) {
 		t.Error("other bytes")
-	}
-}
-
-// TestPanicCostsOneOpen: a panic fails one Open and nothing else.
-func TestPanicCostsOneOpen(t *testing.T) {
-	const n = 8
-	var log bytes.Buffer
-	var panics atomic.Int32
-	e := startFaulty(t, testDir(t, n), func(id int64) error {
-		if id == 1 && panics.Add(1) == 1 {
-			panic("a bug in a codec")
-		}
-		return nil
-	}, func(o *Options) {
-		o.PrefetchDepth = 0 // or the panic might happen in the next epoch's batch
-		o.OnError, o.Logger = Zero, slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
-	})
-	fails(t, e, Key{}, layout.NHWCForm, ErrMachine)
-	if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
-		t.Error("other bytes afterwards")
-	}
-	e.Close()
-	if s := log.String(); !strings.Contains(s, "a bug in a codec") || !strings.Contains(s, "faults_test.go") {
-		t.Errorf("the log has no stack: %s", s)
 	}
 }
 
@@ -248,23 +201,6 @@ func TestPanicOutsideASample(t *testing.T) {
 	expect(ErrMachine)
 	panics = false
 	expect(ErrBad)
-}
-
-// TestPanicInACopyReachesEveryOpener: all waiting Opens of a copy get the panic's error,
-// and the next Open gets the copy.
-func TestPanicInACopyReachesEveryOpener(t *testing.T) {
-	e := start(t, testDir(t, 8))
-	f := open(t, e, Key{}, layout.NHWCForm)
-	defer f.Close()
-	pixels := f.batch.pixels
-	f.batch.pixels = nil
-	fails(t, e, Key{}, layout.PNG, ErrMachine)
-	f.batch.pixels = pixels
-	before := e.batchBytes()
-	read(t, e, Key{}, layout.PNG)
-	if refs := f.batch.refs; refs != 1 || len(f.batch.copies) != 0 {
-		t.Errorf("%d hold the batch, %d copies, %d bytes before and %d after", refs, len(f.batch.copies), before, e.batchBytes())
-	}
 }
 
 // TestRepairedWhileItWasRead: the file is repaired after it was read and before it is found to be

@@ -216,21 +216,6 @@ func TestLargeImagesAreDecodedByProcessors(t *testing.T) {
 	}
 }
 
-// TestDevicePanics: wrong input for the GPU costs no batch.
-func TestDevicePanics(t *testing.T) {
-	dir := jpegDir(t, 24)
-	g := &fakegpu.GPU{Fail: func(call string) error {
-		if call == "Run" {
-			panic("in the driver")
-		}
-		return nil
-	}}
-	e := decodingOn(t, dir, g, func(o *Options) { o.BatchSize = 8 })
-	if got, want := read(t, e, Key{}, layout.NHWCForm), read(t, start(t, dir, func(o *Options) { o.BatchSize = 8 }), Key{}, layout.NHWCForm); !bytes.Equal(got, want) {
-		t.Error("other bytes")
-	}
-}
-
 // TestDeviceDecodingWithoutRoom: if the slots in use leave no room on the GPU, processors decode.
 func TestDeviceDecodingWithoutRoom(t *testing.T) {
 	dir := jpegDir(t, 64)

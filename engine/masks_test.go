@@ -510,19 +510,6 @@ func TestMaskSheet(t *testing.T) {
 	}
 }
 
-// TestMasksInLittleMemory: images and masks are read with room for few batches.
-func TestMasksInLittleMemory(t *testing.T) {
-	const n = 40
-	dir, masks := maskDirs(t, n)
-	for _, policy := range []catalog.OnError{Fail, Replace} {
-		e := startMasks(t, dir, masks, n, func(o *Options) { o.MemoryLimit, o.OnError, o.PrefetchDepth = 40<<20, policy, 8 })
-		for _, k := range allKeys(e) {
-			sameValues(t, e, n, k, false)
-			read(t, e, k, layout.NHWCForm)
-		}
-	}
-}
-
 // TestMasksAreReadAhead: a reader of images and masks has both made ahead, each in its own form.
 func TestMasksAreReadAhead(t *testing.T) {
 	const n = 40

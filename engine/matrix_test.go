@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,7 +120,11 @@ func TestFaultMatrix(t *testing.T) {
 			m.fault = func() error { return c.happens(m) }
 			m.ctx, m.cancel = context.WithCancel(t.Context())
 			defer m.cancel()
-			m.e = startTrial(t, dir, m, c.unit, shards)
+			var log bytes.Buffer
+			m.e = startTrial(t, dir, m, c.unit, func(o *Options) {
+				shards(o)
+				o.Logger = slog.New(slog.NewTextHandler(lockedWriter{new(sync.Mutex), &log}, nil))
+			})
 			opened := make(chan error, 1)
 			go func() {
 				f, err := m.e.Open(m.ctx, Key{}, layout.NHWCForm)
@@ -154,6 +160,9 @@ func TestFaultMatrix(t *testing.T) {
 			served(t, m.e, reference, Key{Shard: 1, Batch: 1})
 			if err := m.e.Close(); err != nil {
 				t.Error(err)
+			}
+			if c.what == "panics" && c.want != nil && !strings.Contains(log.String(), "goroutine ") {
+				t.Errorf("the log has no stack: %s", &log)
 			}
 			for _, u := range []use{useBatches, useScratch} {
 				if n, _ := m.e.memory.ledger.usage(u); n != 0 {

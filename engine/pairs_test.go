@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync/atomic"
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
@@ -87,17 +86,4 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 			}
 		}
 	}
-}
-
-// TestPanicWhileReading costs one Open.
-func TestPanicWhileReading(t *testing.T) {
-	var panics atomic.Int32
-	e := startFaulty(t, jpegDir(t, 8), func(int64) error {
-		if panics.Add(1) == 1 {
-			panic("a bug")
-		}
-		return nil
-	}, inPairs, func(o *Options) { o.PrefetchDepth = 0 })
-	fails(t, e, Key{}, layout.NHWCForm, ErrMachine)
-	read(t, e, Key{}, layout.NHWCForm)
 }

@@ -290,10 +290,10 @@ func readSome(t *testing.T, e *Engine, r *rand.Rand, keys []Key, forms []layout.
 		form := forms[r.IntN(len(forms))]
 		f, err := e.Open(ctx, k, form)
 		if err == nil {
+			time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond) // others take memory meanwhile
 			if !bytes.Equal(f.Bytes(), want[fmt.Sprint(k, form)]) {
 				t.Errorf("%s.%s has other bytes", k, form.Ext())
 			}
-			time.Sleep(time.Duration(r.IntN(5)) * time.Millisecond)
 			f.Close()
 		} else if ctx.Err() == nil {
 			t.Errorf("%s.%s: %v", k, form.Ext(), err)

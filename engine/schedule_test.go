@@ -199,18 +199,3 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 		t.Error("what was done for a dropped batch counts")
 	}
 }
-
-func TestSeveralReadersShareAStream(t *testing.T) {
-	e := start(t, testDir(t, 160), func(o *Options) { o.PrefetchDepth = 4 })
-	// Four processes take turns, slightly out of order.
-	for _, b := range []int{0, 2, 1, 3, 5, 4, 7, 6, 8, 10, 11, 9, 12, 13, 15, 14} {
-		read(t, e, Key{Batch: b}, layout.NHWCForm)
-	}
-	s := e.Stats().Batches
-	if s.Streams != 1 {
-		t.Errorf("%d streams, want 1", s.Streams)
-	}
-	if most := int64(16 + 4); s.Decoded > most {
-		t.Errorf("%d batches made for 16 read, want at most %d", s.Decoded, most)
-	}
-}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -68,7 +69,7 @@ func TestBatchesThatCannotExist(t *testing.T) {
 				t.Run(fmt.Sprintf("%d, manifest %v, %v", batch.size, manifest, policy), func(t *testing.T) {
 					e := start(t, hugeDir(t, manifest), func(o *Options) {
 						o.BatchSize, o.OnError, o.Decoding.Color = batch.size, policy, 1
-						o.CachePolicy, o.CacheSize = cache.Constant, AutoCache
+						o.CachePolicy, o.CacheSize, o.MemoryWait = cache.Constant, AutoCache, time.Hour // it fails at once
 					})
 					checkHuge(t, e, batch.want, manifest)
 				})

@@ -184,17 +184,6 @@ func TestMemoryWaitsForTheStore(t *testing.T) {
 	}
 }
 
-// TestImpossibleBatchesFailAtOnce: a batch larger than the memory limit fails without
-// waiting.
-func TestImpossibleBatchesFailAtOnce(t *testing.T) {
-	dir := testDir(t, 8)
-	e := start(t, dir, func(o *Options) { o.MemoryLimit, o.PadMultiple, o.PrefetchDepth = 64<<20, 4096, 0 })
-	if size := e.catalog.Size(Key{}, layout.NHWCForm); size < 64<<20 {
-		t.Fatalf("a batch of %d bytes fits", size)
-	}
-	fails(t, e, Key{}, layout.NHWCForm, ErrNoMemory)
-}
-
 // TestAbandonedOpensAreCancelled: batches that no Open waits for any more are not made.
 func TestAbandonedOpensAreCancelled(t *testing.T) {
 	const opens = 40
@@ -228,26 +217,6 @@ func TestAbandonedOpensAreCancelled(t *testing.T) {
 	read(t, e, Key{Epoch: 1}, layout.NHWCForm)
 	if made := e.Stats().Batches.Decoded; made > 1+int64(e.opts.PrefetchDepth)*16 {
 		t.Errorf("%d batches were made, of which one was read", made)
-	}
-}
-
-// TestSecondReaderALittleBehind: two readers of one shard, one slightly behind the other,
-// share one decoding of each batch.
-func TestSecondReaderALittleBehind(t *testing.T) {
-	for _, behind := range []int{1, 2, 3} {
-		e := start(t, testDir(t, 160), func(o *Options) { o.Epochs, o.PrefetchDepth = 1, 2 })
-		n := e.catalog.Plan.Batches(0, 0)
-		for i := range n + behind {
-			if i < n {
-				read(t, e, Key{Batch: i}, layout.NHWCForm)
-			}
-			if i >= behind {
-				read(t, e, Key{Batch: i - behind}, layout.NHWCForm)
-			}
-		}
-		if made, most := e.Stats().Batches.Decoded, int64(n+behind*behind); made > most {
-			t.Errorf("%d behind: %d batches were decoded for %d", behind, made, n)
-		}
 	}
 }
 
