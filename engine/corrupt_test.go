@@ -80,22 +80,3 @@ func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
 		}
 	}
 }
-
-// TestSubstitutesSayWhy: the description of a slot that shows something else says why.
-func TestSubstitutesSayWhy(t *testing.T) {
-	for policy, status := range map[catalog.OnError]catalog.Status{Replace: catalog.StatusReplaced, Zero: catalog.StatusZeroed} {
-		dir := testDir(t, 16)
-		corrupt(t, dir, 2)
-		e := start(t, dir, func(o *Options) { o.OnError = policy })
-		for range 2 { // the second time, the fault is known beforehand
-			s := samplesOf(t, e, Key{})[1]
-			if s.Status != status || !strings.Contains(s.Reason, "corrupt image") || strings.Contains(s.Reason, "002.ppm: ") != (policy == Replace) {
-				t.Errorf("%v: %+v", policy, s)
-			}
-			if s := samplesOf(t, e, Key{})[0]; s.Reason != "" {
-				t.Errorf("%v: nothing is wrong with %+v", policy, s)
-			}
-			read(t, e, Key{Batch: 3}, layout.NHWCForm)
-		}
-	}
-}

@@ -436,88 +436,6 @@ func samplesOf(t *testing.T, e *Engine, k Key) []catalog.Sample {
 	return d.Samples
 }
 
-func TestReplacePolicy(t *testing.T) {
-	const n = 16
-	dir := testDir(t, n)
-	corrupt(t, dir, 2) // id 1
-	corrupt(t, dir, 4) // id 2
-	var first []byte
-	for _, workers := range []int{1, 8} {
-		e := start(t, dir, func(o *Options) { o.OnError, o.Workers = Replace, workers })
-		k := Key{}
-		samples := samplesOf(t, e, k) // before the tensor: the two must agree in any order
-		got := read(t, e, k, layout.NHWCForm)
-		if first == nil {
-			first = got
-		}
-		if !bytes.Equal(first, got) {
-			t.Error("another replacement with another number of workers")
-		}
-		// The batch is 6x6 (images 0, 2, 4, 6); image 6 is the next readable one, and fits.
-		for slot, want := range map[int]catalog.Status{0: catalog.StatusOK, 1: catalog.StatusReplaced, 2: catalog.StatusReplaced, 3: catalog.StatusOK} {
-			if samples[slot].Status != want {
-				t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
-			}
-		}
-		if samples[1].ID != 3 || samples[1].Label != 0 || !strings.HasSuffix(e.catalog.Dataset.Path(int(samples[1].ID)), "006.ppm") {
-			t.Errorf("slot 1 holds %+v, want sample 3", samples[1])
-		}
-		size := len(got) / 4
-		if !bytes.Equal(got[size:2*size], got[3*size:]) {
-			t.Error("the replaced slot does not hold the sample it names")
-		}
-	}
-}
-
-// TestReplaceAWholeBatch: a batch of unreadable samples has the size of their replacements, even if
-// that is a single row of pixels.
-func TestReplaceAWholeBatch(t *testing.T) {
-	dir := t.TempDir()
-	const n, width = 8, 4
-	for i := range n {
-		writePPM(t, samplePath(dir, i), 1, width, picture(i, 1, width))
-		if i%2 == 0 { // the first four samples
-			corrupt(t, dir, i)
-		}
-	}
-	e := start(t, dir, func(o *Options) { o.OnError = Replace })
-	if got, want := read(t, e, Key{}, layout.NHWCForm), picture(1, 1, width); !bytes.Equal(got, bytes.Repeat(want, 4)) {
-		t.Errorf("%d bytes, want sample 4 in each slot", len(got))
-	}
-}
-
-func TestReplaceWithNothingLeftFails(t *testing.T) {
-	dir := testDir(t, 4)
-	for i := range 4 {
-		corrupt(t, dir, i)
-	}
-	e := start(t, dir, func(o *Options) { o.OnError = Replace })
-	fails(t, e, Key{}, layout.NHWCForm, ErrBad)
-}
-
-// TestReplaceTheOnlySample: if the index has no size for any sample of a batch, the batch
-// takes the shape of the replacement.
-func TestReplaceTheOnlySample(t *testing.T) {
-	const n = 5
-	dir := testDir(t, n)
-	if err := os.WriteFile(samplePath(dir, number(n, 4)), []byte("no image"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	e := start(t, dir, func(o *Options) { o.OnError = Replace })
-	k := Key{Batch: 1} // sample 4 and repetitions of it
-	h, w := testSize(number(n, 0))
-	if spec := e.catalog.Spec(k); spec.H != h || spec.W != w {
-		t.Fatalf("the batch has %dx%d, the first sample %dx%d", spec.H, spec.W, h, w)
-	}
-	got := read(t, e, k, layout.NHWCForm)
-	if one := picture(number(n, 0), h, w); !bytes.Equal(got, bytes.Repeat(one, 4)) {
-		t.Error("the batch does not show the first sample")
-	}
-	if s := samplesOf(t, e, k); s[0].Status != catalog.StatusReplaced || s[0].ID != 0 {
-		t.Errorf("the slot is described as %+v", s[0])
-	}
-}
-
 // TestEachBadSampleOfABatchIsReported: if a batch fails, all of its bad samples are reported, with
 // one worker or many, and only once, however often the batch is opened.
 func TestEachBadSampleOfABatchIsReported(t *testing.T) {
@@ -544,20 +462,6 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 			}
 		}
 		read(t, e, Key{Batch: 1}, layout.NHWCForm)
-	}
-}
-
-func TestZeroPolicy(t *testing.T) {
-	dir := testDir(t, 16)
-	corrupt(t, dir, 2)
-	e := start(t, dir, func(o *Options) { o.OnError, o.Fill = Zero, 9 })
-	got := read(t, e, Key{}, layout.NHWCForm)
-	size := len(got) / 4
-	if !bytes.Equal(got[size:2*size], bytes.Repeat([]byte{9}, size)) {
-		t.Error("the slot is not filled")
-	}
-	if s := samplesOf(t, e, Key{})[1]; s.Status != catalog.StatusZeroed || s.Label != -1 {
-		t.Errorf("the slot is described as %+v", s)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"image"
@@ -21,7 +20,6 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/sample"
-	"github.com/batchfs/batchfs/internal/target"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -123,6 +121,9 @@ func maskElements(t testing.TB, file []byte) (values []int32, header string) {
 	return values, header
 }
 
+// isZeroed reports whether a slot holds nothing, or repeats one that does.
+func isZeroed(s catalog.Sample) bool { return s.Label == -1 }
+
 // wantMasks computes the masks of a batch from the samples in its slots.
 func wantMasks(e *Engine, n int, samples []catalog.Sample, k Key, wide bool) (values []int32) {
 	spec := e.catalog.Spec(k)
@@ -133,7 +134,7 @@ func wantMasks(e *Engine, n int, samples []catalog.Sample, k Key, wide bool) (va
 		for y := range spec.H {
 			for x := range spec.W {
 				v := e.catalog.Options.Masks.Ignore
-				if oh, ow := tr.Size(); y < oh && x < ow && s.Status != catalog.StatusZeroed {
+				if oh, ow := tr.Size(); y < oh && x < ow && !isZeroed(s) {
 					column := x
 					if tr.Flip {
 						column = ow - 1 - x
@@ -305,82 +306,14 @@ func damageMask(t testing.TB, path string) {
 	}
 }
 
-// TestBadMasksFail: under fail, a bad mask is an error of the masks alone that names its file,
-// until it is repaired, whatever was read before. Likewise, a bad image is an error of the images
-// alone.
-func TestBadMasksFail(t *testing.T) {
-	const n = 16
-	for name, spoil := range maskFaults {
-		t.Run(name, func(t *testing.T) {
-			dir, masks := maskDirs(t, n)
-			e := startMasks(t, dir, masks, n)
-			spoil(t, masks, 6)  // id 3, of batch 0
-			corrupt(t, dir, 10) // id 5, of batch 1
-			for range 2 {
-				if _, err := e.Open(t.Context(), Key{}, layout.MasksNPY); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "006.png") {
-					t.Errorf("error %v, want ErrBad that names the mask", err)
-				}
-				read(t, e, Key{}, layout.NHWCForm)
-				fails(t, e, Key{Batch: 1}, layout.NHWCForm, ErrBad)
-				sameValues(t, e, n, Key{Batch: 1}, false)
-			}
-			if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt || !strings.Contains(d.Samples[3].Reason, "006.png") {
-				t.Errorf("the mask is described as %+v, %v", d.Samples[3], err)
-			}
-			if list := e.Errors(); len(list) != 2 || list[0].Path != "006.png" || list[0].ID != 3 {
-				t.Errorf("the list is %+v", list)
-			}
-		})
-	}
-}
-
-// TestBadPartsAgree: if bad samples are replaced or zeroed, images, masks and the description agree
-// on which samples they show, whichever is read first.
-func TestBadPartsAgree(t *testing.T) {
-	const n = 16
-	for name, spoil := range maskFaults {
-		for _, policy := range []catalog.OnError{Replace, Zero} {
-			for first, form := range []layout.Form{layout.MasksNPY, layout.NHWCForm, layout.JSON} {
-				t.Run(fmt.Sprintf("%s, %s, %d first", name, policy, first), func(t *testing.T) {
-					dir, masks := maskDirs(t, n)
-					e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
-					spoil(t, masks, 4) // id 2
-					corrupt(t, dir, 2) // id 1
-					if form != layout.JSON {
-						read(t, e, Key{}, form)
-					}
-					samples := samplesOf(t, e, Key{})
-					status := catalog.StatusReplaced
-					if policy == Zero {
-						status = catalog.StatusZeroed
-					}
-					for slot, want := range []catalog.Status{catalog.StatusOK, status, status, catalog.StatusOK} {
-						if samples[slot].Status != want {
-							t.Errorf("slot %d is %s, want %s", slot, samples[slot].Status, want)
-						}
-					}
-					if policy == Replace && (samples[1].ID != 3 || samples[2].ID != 3) {
-						t.Errorf("samples %d and %d stand in, not 3", samples[1].ID, samples[2].ID)
-					}
-					if why := samples[2].Reason; !strings.HasPrefix(why, e.catalog.Options.Masks.Dataset.Path(4)+": ") || strings.Contains(samples[1].Reason, "png: ") {
-						t.Errorf("the reasons are %q and %q", samples[1].Reason, why)
-					}
-					sameValues(t, e, n, Key{}, false)
-					sameImages(t, e, n, Key{}, samples)
-				})
-			}
-		}
-	}
-}
-
 // sameImages compares the images of a batch with the samples in its slots.
 func sameImages(t testing.TB, e *Engine, n int, k Key, samples []catalog.Sample) {
 	t.Helper()
 	got, spec := read(t, e, k, layout.NHWCForm), e.catalog.Spec(k)
 	for slot, s := range samples {
 		h, w := testSize(number(n, s.ID))
-		want := make([]byte, spec.SampleBytes())
-		if s.Status != catalog.StatusZeroed {
+		want := bytes.Repeat([]byte{e.catalog.Options.Fill}, int(spec.SampleBytes()))
+		if !isZeroed(s) {
 			p := picture(number(n, s.ID), h, w)
 			for y := range h {
 				copy(want[y*spec.W*3:], p[y*w*3:(y+1)*w*3])
@@ -388,41 +321,6 @@ func sameImages(t testing.TB, e *Engine, n int, k Key, samples []catalog.Sample)
 		}
 		if !bytes.Equal(got[slot*len(want):][:len(want)], want) {
 			t.Errorf("slot %d does not show sample %d", slot, s.ID)
-		}
-	}
-}
-
-// TestIndexedBadMasks: an error of a mask in the index counts for images and masks alike.
-func TestIndexedBadMasks(t *testing.T) {
-	const n = 16
-	for name, spoil := range map[string]func(t testing.TB, masks string, i int){
-		"no mask": func(t testing.TB, masks string, i int) {
-			if err := os.WriteFile(maskPath(masks, i), []byte("GIF89a, which is none"), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"of another size": maskFaults["of another size"],
-	} {
-		for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-			t.Run(name+", "+policy.String(), func(t *testing.T) {
-				dir, masks := maskDirs(t, n)
-				spoil(t, masks, 4)
-				e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
-				if policy == Fail {
-					for _, form := range []layout.Form{layout.NHWCForm, layout.MasksNPY} {
-						if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "004.png") {
-							t.Errorf("%s: error %v, want ErrBad that names the mask", form, err)
-						}
-					}
-					return
-				}
-				samples := samplesOf(t, e, Key{})
-				if samples[2].Status == catalog.StatusOK {
-					t.Error("the sample is as if its mask were good")
-				}
-				sameValues(t, e, n, Key{}, false)
-				sameImages(t, e, n, Key{}, samples)
-			})
 		}
 	}
 }
@@ -526,113 +424,6 @@ func TestMasksAreReadAhead(t *testing.T) {
 				return b != nil && b.state == ready && (b.form == layout.MasksNPY) == (part == catalog.Masks)
 			})
 		})
-	}
-}
-
-// arraysOf are the tensors of a .safetensors file by name.
-func arraysOf(t testing.TB, file []byte) map[string][]byte {
-	t.Helper()
-	n := binary.LittleEndian.Uint64(file)
-	var header map[string]struct {
-		Offsets [2]int `json:"data_offsets"`
-	}
-	if err := json.Unmarshal(file[8:8+n], &header); err != nil {
-		t.Fatal(err)
-	}
-	all := map[string][]byte{}
-	for name, h := range header {
-		all[name] = file[8+int(n):][h.Offsets[0]:h.Offsets[1]]
-	}
-	return all
-}
-
-// TestMasksBesideImages: a file that has both has the bytes of either form, and the labels and ids
-// of the samples that replace bad ones.
-func TestMasksBesideImages(t *testing.T) {
-	const n = 16
-	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-		for _, wide := range []bool{false, true} {
-			dir, masks := maskDirs(t, n)
-			for i := range n {
-				h, w := testSize(i)
-				writeMask(t, masks, i, h, w, wide)
-			}
-			e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError, o.Shuffle = policy, true })
-			if policy != Fail {
-				damageMask(t, maskPath(masks, 4))
-				corrupt(t, dir, 2)
-			}
-			for _, k := range allKeys(e) {
-				file := read(t, e, k, layout.SafeTensors)
-				if size := e.catalog.Size(k, layout.SafeTensors); int64(len(file)) != size {
-					t.Fatalf("%s: %d bytes, and %d were announced", k, len(file), size)
-				}
-				got := arraysOf(t, file)
-				if !bytes.Equal(got["masks"], read(t, e, k, layout.MasksNPY)[layout.Page:]) {
-					t.Errorf("%s, wide: %v, %s: other masks than in .masks.npy", policy, wide, k)
-				}
-				if !bytes.Equal(got["images"], read(t, e, k, layout.NHWCForm)) {
-					t.Errorf("%s, wide: %v, %s: other images than in .nhwc", policy, wide, k)
-				}
-				for i, s := range samplesOf(t, e, k) {
-					if id := binary.LittleEndian.Uint64(got["ids"][8*i:]); int64(id) != s.ID {
-						t.Errorf("%s: slot %d shows sample %d, and is described as %d", k, i, id, s.ID)
-					}
-				}
-			}
-		}
-	}
-}
-
-// TestBadMaskBesideImages: under fail, a file that has both fails for either.
-func TestBadMaskBesideImages(t *testing.T) {
-	const n = 16
-	dir, masks := maskDirs(t, n)
-	e := startMasks(t, dir, masks, n)
-	damageMask(t, maskPath(masks, 6)) // id 3, of batch 0
-	corrupt(t, dir, 10)               // id 5, of batch 1
-	for i, name := range []string{"006.png", "010.ppm"} {
-		if _, err := e.Open(t.Context(), Key{Batch: i}, layout.SafeTensors); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), name) {
-			t.Errorf("batch %d: error %v, want ErrBad that names %s", i, err, name)
-		}
-	}
-	read(t, e, Key{Batch: 2}, layout.SafeTensors)
-	read(t, e, Key{Batch: 0}, layout.NHWCForm) // images need no mask, even if it is known to be bad
-}
-
-// TestBadAnnotations: a bad annotation makes its sample bad, in images as in masks.
-func TestBadAnnotations(t *testing.T) {
-	const n = 16
-	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-		dir, masks := maskDirs(t, n)
-		e := startMasks(t, dir, masks, n, func(o *Options) {
-			said := target.NewBuilder(t.TempDir())
-			said.Bad(said.Image("four", 0, 0, false), "annotations.json: image 4: a box without a category")
-			table, err := said.Table(n, func(id int) string { return map[int]string{4: "four"}[number(n, int64(id))] })
-			if err != nil {
-				t.Fatal(err)
-			}
-			o.OnError, o.Targets = policy, &catalog.TargetOptions{Table: table, Boxes: true}
-			o.Condemned = catalog.Condemned(openDataset(t, dir), table)
-		})
-		samples := samplesOf(t, e, Key{})
-		if s := samples[2]; s.Status == catalog.StatusOK || !strings.Contains(s.Reason, "without a category") {
-			t.Errorf("%s: the sample is described as %s: %s", policy, s.Status, s.Reason)
-		}
-		if policy != Fail {
-			sameValues(t, e, n, Key{}, false)
-			sameImages(t, e, n, Key{}, samples)
-			continue
-		}
-		for _, form := range []layout.Form{layout.NHWCForm, layout.MasksNPY, layout.SafeTensors} {
-			if _, err := e.Open(t.Context(), Key{}, form); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "without a category") {
-				t.Errorf("%s: error %v, want ErrBad that says why", form, err)
-			}
-		}
-		if list := e.Errors(); len(list) != 1 {
-			t.Errorf("the list is %+v", list)
-		}
-		read(t, e, Key{Batch: 1}, layout.SafeTensors)
 	}
 }
 

@@ -5,11 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 
@@ -205,90 +201,6 @@ func TestTargets(t *testing.T) {
 					}
 				}
 			})
-		}
-	}
-}
-
-// TestTargetsOfBadAnnotations: a bad annotation is handled by the policy for bad images; sizes do
-// not change.
-func TestTargetsOfBadAnnotations(t *testing.T) {
-	const n, bad = 16, 6 // id 3, of batch 0
-	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
-		for _, most := range []int{0, 3} {
-			t.Run(fmt.Sprint(policy, most), func(t *testing.T) {
-				dir := testDir(t, n)
-				corrupt(t, dir, 10) // id 5, of batch 1, which was found when the dataset was indexed
-				var log bytes.Buffer
-				e := start(t, dir, func(o *Options) {
-					withTargets(t, o, n, bad, target.Rules{Max: most})
-					o.OnError, o.Logger = policy, slog.New(slog.NewTextHandler(io.Writer(&log), nil))
-				})
-				if policy == Fail {
-					if _, err := e.Open(t.Context(), Key{}, layout.NHWCForm); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "labels.json: annotation 7") {
-						t.Errorf("images: %v", err)
-					}
-					d, _ := e.Describe(t.Context(), Key{})
-					if _, err := e.catalog.Options.Targets.RowsOf(d); !errors.Is(err, catalog.ErrAnnotation) {
-						t.Errorf("boxes: %v", err)
-					}
-					if _, err := e.catalog.Options.Targets.TextOf(d); !errors.Is(err, catalog.ErrAnnotation) {
-						t.Errorf("text: %v", err)
-					}
-					if d, err := e.Describe(t.Context(), Key{}); err != nil || d.Samples[3].Status != catalog.StatusCorrupt {
-						t.Errorf("%+v, %v", d.Samples[3], err)
-					}
-					sameTensors(t, e, Key{Batch: 2})
-					return
-				}
-				for _, k := range allKeys(e) {
-					sameTensors(t, e, k)
-				}
-				d, err := e.Describe(t.Context(), Key{})
-				if err != nil || d.Samples[3].Status != map[catalog.OnError]catalog.Status{Replace: catalog.StatusReplaced, Zero: catalog.StatusZeroed}[policy] {
-					t.Fatalf("%+v, %v", d.Samples[3], err)
-				}
-				labels := int64s(targetFile(t, e, Key{}, layout.BoxLabels))
-				if most == 0 {
-					return
-				}
-				if own := labels[3*most] >= 0; own != (policy == Replace && number(n, d.Samples[3].ID)%4 > 0 && number(n, d.Samples[3].ID)%5 != 4) {
-					t.Errorf("the stand-in, sample %d, has the labels %d", d.Samples[3].ID, labels[3*most:4*most])
-				}
-			})
-		}
-	}
-}
-
-// TestLateBadSample: a sample that turns out to be bad after the mount keeps its planned rows,
-// without objects.
-func TestLateBadSample(t *testing.T) {
-	for _, c := range []struct{ n, late int }{{16, 3}, {15, 13}, {14, 13}} { // the last two are repeated to fill a batch
-		testLate(t, c.n, c.late)
-	}
-}
-
-func testLate(t *testing.T, n, late int) {
-	for _, policy := range []catalog.OnError{Replace, Zero} {
-		dir := testDir(t, n)
-		e := start(t, dir, func(o *Options) {
-			withTargets(t, o, n, -1, target.Rules{})
-			o.OnError = policy
-		})
-		corrupt(t, dir, late)
-		for _, k := range allKeys(e) {
-			sameTensors(t, e, k)
-			d, _ := e.Describe(t.Context(), k)
-			slots, _ := e.catalog.Slots(k)
-			offsets, labels := int64s(targetFile(t, e, k, layout.BoxOffsets)), int64s(targetFile(t, e, k, layout.BoxLabels))
-			for i, slot := range slots {
-				if number(n, slot.ID) != late {
-					continue
-				}
-				rows := labels[offsets[i]:offsets[i+1]]
-				if d.Samples[i].Status == catalog.StatusOK || len(rows) != late%4 || slices.Max(rows) != -1 {
-					t.Errorf("%v, %s: slot %d, which is %v, has the rows %d", policy, k, i, d.Samples[i].Status, rows)
-				}
-			}
 		}
 	}
 }
