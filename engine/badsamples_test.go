@@ -108,6 +108,11 @@ func TestBadSamplesOfAnyKind(t *testing.T) {
 				if told := e.bad.total(); policy == Fail && int(told) != len(bad) {
 					t.Errorf("%d of %d bad samples are reported: %+v", told, len(bad), e.Errors())
 				}
+				for _, r := range e.Errors() {
+					if d := bad[r.ID]; d == nil || !strings.Contains(r.Path+": "+r.Reason, d.says) {
+						t.Errorf("sample %d is reported: %s: %s", r.ID, r.Path, r.Reason)
+					}
+				}
 				for id, d := range bad {
 					if d.repair != nil {
 						d.repair()

@@ -161,8 +161,8 @@ func TestFaultMatrix(t *testing.T) {
 			if err := m.e.Close(); err != nil {
 				t.Error(err)
 			}
-			if c.what == "panics" && c.want != nil && !strings.Contains(log.String(), "goroutine ") {
-				t.Errorf("the log has no stack: %s", &log)
+			if c.what == "panics" && c.want != nil && !(strings.Contains(log.String(), ErrPanic.Error()+": ") && strings.Contains(log.String(), "goroutine ")) {
+				t.Errorf("the log does not show the panic and its stack: %s", &log)
 			}
 			for _, u := range []use{useBatches, useScratch} {
 				if n, _ := m.e.memory.ledger.usage(u); n != 0 {
