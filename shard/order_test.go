@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -282,43 +281,6 @@ func TestMixIsEvenOverCosts(t *testing.T) {
 					}
 				}
 			}
-		}
-	}
-}
-
-// TestMixGoesOn: a job that continues with another number of ranks or nodes reads the same samples
-// in each step, and every sample once in an epoch.
-func TestMixGoesOn(t *testing.T) {
-	cfg := Config{Samples: 960, Shards: 8, BatchSize: 6, Shuffle: true, Seed: 5, PadLastBatch: true, Costs: costsEvery(960, 3, 4)}
-	for _, partition := range []Partition{Elastic, Local} {
-		cfg.Partition = partition
-		if cfg.Window = 0; partition == Elastic {
-			cfg.Window, cfg.Blocks = 2, cuts(960, 40)
-		}
-		seen := map[int64]bool{}
-		for step := range 20 {
-			var before []int64
-			for _, shards := range []int{8, 2, 1} {
-				other := cfg
-				other.Shards, other.BatchSize = shards, 48/shards
-				p, ids := mustPlan(t, other), []int64{}
-				for s := range shards {
-					slots, valid := p.Batch(s, 3, step, nil)
-					for _, slot := range slots[:valid] {
-						ids = append(ids, slot.ID)
-					}
-				}
-				if slices.Sort(ids); before != nil && !slices.Equal(ids, before) {
-					t.Fatalf("%v: step %d has other samples with %d shards", partition, step, shards)
-				}
-				before = ids
-			}
-			for _, id := range before {
-				seen[id] = true
-			}
-		}
-		if len(seen) != 960 {
-			t.Errorf("%v: an epoch has %d samples", partition, len(seen))
 		}
 	}
 }
