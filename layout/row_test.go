@@ -4,10 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"syscall"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
+	"github.com/batchfs/batchfs/internal/rowtest"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // kernels lists the kernels that this build has for this processor, slowest first; the first is
@@ -66,7 +67,7 @@ func fromC(w *Writer, c sampleCase, rng *rand.Rand) {
 		return
 	}
 	for _, y := range rng.Perm(c.height) {
-		putFromC(put, ctx, y, c.row(y))
+		rowtest.Put(put, ctx, y, c.row(y))
 	}
 }
 
@@ -89,18 +90,9 @@ func (c sampleCase) write(t testing.TB, w *Writer, deliver func(*Writer, sampleC
 // access outside of it crashes the test.
 func edge(t testing.TB, which, n int, rng *rand.Rand) []byte {
 	t.Helper()
-	const page, pages = 16 << 10, 24
 	if fences[which] == nil {
-		all, err := syscall.Mmap(-1, 0, (pages+2)*page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, fence := range [][]byte{all[:page], all[(pages+1)*page:]} {
-			if err := syscall.Mprotect(fence, syscall.PROT_NONE); err != nil {
-				t.Fatal(err)
-			}
-		}
-		fences[which] = all[page : (pages+1)*page]
+		fences[which] = testkit.Fenced(t, 384<<10)
+		t.Cleanup(func() { fences[which] = nil })
 	}
 	memory := fences[which]
 	if rng.IntN(2) == 0 {
@@ -109,7 +101,7 @@ func edge(t testing.TB, which, n int, rng *rand.Rand) []byte {
 	return memory[len(memory)-n:]
 }
 
-var fences [3][]byte // for all tests, which do not run at the same time
+var fences [3][]byte // of the test that runs
 
 func (c sampleCase) row(y int) []byte {
 	n := c.width * c.spec.C
@@ -276,18 +268,18 @@ func TestNativeIgnores(t *testing.T) {
 			continue
 		}
 		row := make([]byte, 60)
-		putFromC(put, ctx, 0, row) // before Begin
+		rowtest.Put(put, ctx, 0, row) // before Begin
 		slot := make([]byte, s.SampleBytes())
 		w.Begin(slot, s, 2, 20, false, 0)
 		for _, y := range []int{-1, 2, 3, 1 << 30, -1 << 31} {
-			putFromC(put, ctx, y, row)
+			rowtest.Put(put, ctx, y, row)
 		}
 		if !bytes.Equal(slot, make([]byte, len(slot))) {
 			t.Errorf("%s: a row outside was written", w.kernel)
 		}
 		w.End()
 		clear(slot)
-		putFromC(put, ctx, 0, row)
+		rowtest.Put(put, ctx, 0, row)
 		if again, _ := w.Native(); again != put || !bytes.Equal(slot, make([]byte, len(slot))) {
 			t.Errorf("%s: a row was written after the end", w.kernel)
 		}

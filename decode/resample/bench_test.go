@@ -3,6 +3,8 @@ package resample
 import (
 	"fmt"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/rowtest"
 )
 
 // BenchmarkResize resizes one image of 500x375, from the choice to the last row, with every kernel,
@@ -10,8 +12,8 @@ import (
 func BenchmarkResize(b *testing.B) {
 	src, scratch := pattern(375, 500, 3), make([]byte, 1<<20)
 	var sink Sink = nowhere{}
-	if InC {
-		sink = NewSinkInC(b, 224, 224*3)
+	if rowtest.InC {
+		sink = rowtest.NewSink(b, 224, 224*3)
 	}
 	for _, mode := range []Mode{Stretch, NotSmaller, RandomResizedCrop} {
 		o := randomCrop(1)

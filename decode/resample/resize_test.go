@@ -7,10 +7,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
+	"github.com/batchfs/batchfs/internal/rowtest"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // canvas is a sink that keeps the rows.
@@ -39,47 +40,30 @@ func (c *rowsCanvas) PutRows(y, n int, rows []byte, stride int) {
 	}
 }
 
-// fence is memory before an inaccessible page: an access past its end crashes.
-type fence struct{ all []byte }
+// bench is fenced memory to run kernels in.
+type bench struct{ source, scratch []byte }
 
-func newFence(t testing.TB, n int) fence {
-	t.Helper()
-	page := syscall.Getpagesize()
-	size := (n + page - 1) / page * page
-	all, err := syscall.Mmap(-1, 0, size+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err == nil {
-		err = syscall.Mprotect(all[size:], syscall.PROT_NONE)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Munmap(all) })
-	return fence{all[:size]}
-}
+func newBench(t testing.TB) bench { return bench{testkit.Fenced(t, 1<<20), testkit.Fenced(t, 4<<20)} }
 
-// last returns its last n bytes, filled with arbitrary values.
-func (f fence) last(n int) []byte {
-	b := f.all[len(f.all)-n:]
+// last returns the last n bytes of memory, filled with arbitrary values.
+func last(memory []byte, n int) []byte {
+	b := memory[len(memory)-n:]
 	for i := range b {
 		b[i] = 0xa5
 	}
 	return b
 }
 
-// bench is fenced memory to run kernels in.
-type bench struct{ source, scratch fence }
-
-func newBench(t testing.TB) bench { return bench{newFence(t, 1<<20), newFence(t, 4<<20)} }
-
 // resize returns a kernel's result, with source and scratch memory that end at a fence; bytes
 // before scratch must not change.
 func (b bench) resize(t testing.TB, k kernel.Kernel, src Image, tr Transform) []byte {
 	t.Helper()
-	copy(b.source.last(len(src.Pix)), src.Pix)
-	src.Pix = b.source.all[len(b.source.all)-len(src.Pix):]
+	pix := last(b.source, len(src.Pix))
+	copy(pix, src.Pix)
+	src.Pix = pix
 	const guard = 256
 	n := ScratchBytes(tr, src.Channels)
-	scratch := b.scratch.last(n + guard)
+	scratch := last(b.scratch, n+guard)
 	var c canvas
 	if err := Resize(&c, src, tr, scratch[guard:], k); err != nil {
 		t.Fatalf("%+v of %dx%dx%d: %v", tr, src.Height, src.Width, src.Channels, err)
@@ -112,9 +96,9 @@ func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 		if got := b.resize(t, k, part, tr.Moved(y, x)); !bytes.Equal(got, want) {
 			t.Fatalf("%s: %s makes other pixels of the region %d, %d, %d, %d alone", name, k, y, x, h, w)
 		}
-		if InC {
+		if rowtest.InC {
 			oh, ow := tr.Size()
-			sink := NewSinkInC(t, oh, ow*src.Channels)
+			sink := rowtest.NewSink(t, oh, ow*src.Channels)
 			if err := Resize(sink, src, tr, make([]byte, ScratchBytes(tr, src.Channels)), k); err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +149,7 @@ func TestKernels(t *testing.T) {
 		}
 	}
 	all := Kernels()
-	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] || InC && len(all) < 2 {
+	if all[0] != kernel.None || !slices.IsSorted(all) || fastest() != all[len(all)-1] || rowtest.InC && len(all) < 2 {
 		t.Errorf("%v, the fastest of which is %v", all, kernel.Fastest)
 	}
 }
@@ -293,8 +277,8 @@ func (nowhere) PutRow(int, []byte) {}
 // TestNothingOnTheHeap: no image allocates anything, with any kernel and any sink.
 func TestNothingOnTheHeap(t *testing.T) {
 	sinks := []Sink{nowhere{}}
-	if InC {
-		sinks = append(sinks, NewSinkInC(t, 32, 64*3))
+	if rowtest.InC {
+		sinks = append(sinks, rowtest.NewSink(t, 32, 64*3))
 	}
 	o := randomCrop(1)
 	o.Height, o.Width, o.Flip = 32, 64, 0.5

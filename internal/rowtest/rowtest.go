@@ -30,7 +30,13 @@ static void call(void *put, void *ctx, int y, const uint8_t *row)
 */
 import "C"
 
-import "unsafe"
+import (
+	"testing"
+	"unsafe"
+)
+
+// InC reports whether this build has C.
+const InC = true
 
 // Put calls put with row y.
 func Put(put, ctx unsafe.Pointer, y int, row []byte) {
@@ -40,10 +46,11 @@ func Put(put, ctx unsafe.Pointer, y int, row []byte) {
 // Sink stores an image's rows, one after the other, in its own memory.
 type Sink struct{ c *C.sink }
 
-// NewSink returns a sink for rows of row bytes.
-func NewSink(rows, row int) Sink {
+// NewSink returns a sink for rows of row bytes. Its memory is freed when the test ends.
+func NewSink(t testing.TB, rows, row int) Sink {
 	c := (*C.sink)(C.calloc(1, C.size_t(C.sizeof_sink+rows*row)))
 	c.row = C.size_t(row)
+	t.Cleanup(func() { C.free(unsafe.Pointer(c)) })
 	return Sink{c}
 }
 
@@ -58,6 +65,3 @@ func (s Sink) Pix() (pix []byte, ordered bool) {
 	n := int(s.c.rows) * int(s.c.row)
 	return unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(s.c), C.sizeof_sink)), n), s.c.wrong == 0
 }
-
-// Close frees the memory.
-func (s Sink) Close() { C.free(unsafe.Pointer(s.c)) }

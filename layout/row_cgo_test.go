@@ -1,7 +1,0 @@
-//go:build cgo
-
-package layout
-
-import "github.com/batchfs/batchfs/internal/rowtest"
-
-var putFromC = rowtest.Put
