@@ -92,25 +92,6 @@ func TestSizeNeedsNoChance(t *testing.T) {
 	}
 }
 
-// TestProportions: NotSmaller keeps proportions as closely as whole pixels allow.
-func TestProportions(t *testing.T) {
-	for h := 1; h < 40; h++ {
-		for w := 1; w < 40; w++ {
-			tr := Options{Mode: NotSmaller, Height: 16, Width: 12}.Choose(0, 0, h, w)
-			exact := min(float64(h)/16, float64(w)/12)
-			for _, a := range []Axis{tr.Y, tr.X} {
-				n := float64(a.Hi - a.Lo)
-				if resized := n / a.Step; math.Abs(resized-n/exact) > 0.5001 {
-					t.Errorf("%dx%d: resized to %v instead of %v", h, w, resized, n/exact)
-				}
-				if left, right := a.Start, n-a.Start-float64(a.N)*a.Step; left-right > a.Step*1.001 || right-left > 1e-6 {
-					t.Errorf("%dx%d: %v left of the crop, %v right", h, w, left, right)
-				}
-			}
-		}
-	}
-}
-
 func TestValidate(t *testing.T) {
 	good := randomCrop(0)
 	for _, v := range []struct {

@@ -19,8 +19,8 @@ func TestFilters(t *testing.T) {
 		for i := range pix {
 			pix[i] = byte(r.Uint32())
 		}
-		want := &rows{}
-		if err := Resize(want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), kernel.Fastest); err != nil {
+		var want canvas
+		if err := Resize(&want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), kernel.Fastest); err != nil {
 			t.Fatal(err)
 		}
 		y, x, ok := tr.Filters()
@@ -35,10 +35,6 @@ func TestFilters(t *testing.T) {
 		t.Error("there are filters for a step of 129 pixels")
 	}
 }
-
-type rows struct{ pix []byte }
-
-func (r *rows) PutRow(_ int, row []byte) { r.pix = append(r.pix, row...) }
 
 // filtered combines rows, then columns.
 func filtered(pix []byte, stride int, t Transform, y, x Filter) (out []byte) {
