@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 )
 
@@ -113,35 +112,3 @@ func TestMaskPut(t *testing.T) {
 		}
 	}
 }
-
-// TestMaskOfCopies: if an image is only cropped and mirrored, its mask shows the same pixels.
-func TestMaskOfCopies(t *testing.T) {
-	const h, w = 9, 14
-	r := rand.New(rand.NewPCG(27, 4))
-	pix := make([]byte, h*w)
-	for i := range pix {
-		pix[i] = byte(r.IntN(256))
-	}
-	var columns []int
-	for id := range int64(20) {
-		tr := resample.Options{Mode: resample.None, Flip: 0.5}.Choose(0, id, h, w)
-		got, v := make([]byte, h*w), Values{}
-		v.Put(got, w, NewMask(pix, h, w, 1, 1), tr, &columns)
-		want := make([]byte, 0, h*w)
-		rows := collect(func(y int, row []byte) {
-			row = slices.Clone(row)
-			if tr.Flip {
-				slices.Reverse(row)
-			}
-			want = append(want, row...)
-		})
-		image := resample.Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}
-		if err := resample.Resize(rows, image, tr, nil, decode.Fastest); err != nil || !slices.Equal(got, want) {
-			t.Fatalf("sample %d: other pixels than the image's, %v", id, err)
-		}
-	}
-}
-
-type collect func(y int, row []byte)
-
-func (c collect) PutRow(y int, row []byte) { c(y, row) }
