@@ -18,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go/compress"
 
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestAllowance: goroutines together hold at most the allowance plus what one of them needs, and
@@ -67,7 +68,7 @@ func TestAllowanceIsInterrupted(t *testing.T) {
 		a := newAllowance(10)
 		ctx, cancel := context.WithCancel(t.Context())
 		greedy, h := a.holding(t.Context()), a.holding(ctx)
-		must(t, greedy.take(1000))
+		testkit.Must(t, greedy.take(1000))
 		result := make(chan error, 1)
 		go func() { result <- h.take(1) }()
 		synctest.Wait()
@@ -120,7 +121,7 @@ func TestSearchIsBounded(t *testing.T) {
 		if err == nil {
 			_, err = w.Write([]byte(file[1]))
 		}
-		must(t, err)
+		testkit.Must(t, err)
 	}
 	w.Close()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,14 +163,14 @@ type rowImage struct {
 func (p *place) writePages(name string, codec compress.Codec, rows []rowImage) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	size := 4 << 10
 	for _, row := range rows {
 		size += 2 * len(row.Image)
 	}
 	w := parquet.NewGenericWriter[rowImage](f, parquet.Compression(codec), parquet.PageBufferSize(size))
 	_, err = w.Write(rows)
-	must(p.t, errors.Join(err, w.Close(), f.Close()))
+	testkit.Must(p.t, errors.Join(err, w.Close(), f.Close()))
 }
 
 // TestPagesAreReadOnce: the samples of a page that is larger than one usual read are scanned
@@ -182,7 +183,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 	}
 	p.writePages("a.parquet", &parquet.Snappy, rows)
 	info, err := os.Stat(p.path("a.parquet"))
-	must(t, err)
+	testkit.Must(t, err)
 	reads, how := p.serveNoting()
 	d := p.open("s3://data/a.parquet", how, func(o *Options) { o.Memory = 12 << 20 })
 	for i := range rows {

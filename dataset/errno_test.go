@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // errnos are the errors of the kernel and its file systems, and whether the file is at fault.
@@ -96,7 +97,7 @@ func TestRepairedMeanwhile(t *testing.T) {
 func (p *place) swap(change func(root string)) {
 	p.t.Helper()
 	old := p.root + ".old"
-	must(p.t, os.Rename(p.root, old))
+	testkit.Must(p.t, os.Rename(p.root, old))
 	defer os.RemoveAll(old)
 	p.mkdir("")
 	err := filepath.WalkDir(old, func(path string, e fs.DirEntry, err error) error {
@@ -112,7 +113,7 @@ func (p *place) swap(change func(root string)) {
 		p.write(name, string(content))
 		return err
 	})
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	p.settle()
 	if change != nil {
 		change(p.root)
@@ -228,7 +229,7 @@ func TestStorageAwayForAMoment(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	must(t, os.Remove(p.path("a.jpg")))
+	testkit.Must(t, os.Remove(p.path("a.jpg")))
 	if err := loadError(d, 0); !errors.Is(err, ErrMissing) {
 		t.Errorf("missing: %v", err)
 	}
@@ -238,7 +239,7 @@ func TestStorageAwayForAMoment(t *testing.T) {
 func descriptors(t *testing.T) (n int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	must(t, err)
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if info, err := os.Stat("/proc/self/fd/" + e.Name()); err == nil && info.IsDir() {
 			n++
@@ -326,10 +327,10 @@ func TestPathsThatAreTooLong(t *testing.T) {
 	p.images("near.jpg")
 	p.mkdir(far)
 	dir, err := os.OpenRoot(p.path(far))
-	must(t, err)
+	testkit.Must(t, err)
 	defer dir.Close()
 	name := strings.Repeat("x", 250) + ".jpg"
-	must(t, dir.WriteFile(name, []byte(image("jpeg", 10, 20, 1)), 0o644))
+	testkit.Must(t, dir.WriteFile(name, []byte(image("jpeg", 10, 20, 1)), 0o644))
 	p.write("m.csv", "path\nnear.jpg\n"+far+"/"+name+"\n")
 	for _, dataset := range []string{"", "m.csv"} {
 		d := p.open(dataset)

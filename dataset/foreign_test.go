@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestParquetWithoutDictionaries: such a file reads the same as a CSV with the same rows. Nothing
@@ -34,7 +36,7 @@ func TestParquetWithoutDictionaries(t *testing.T) {
 	p.write("m.csv", text.String())
 	for _, c := range []parquet.WriterOption{parquet.Compression(&parquet.Uncompressed), parquet.Compression(&parquet.Snappy)} {
 		err := parquet.WriteFile(p.path("m.parquet"), rows, c, parquet.PageBufferSize(4096), parquet.MaxRowsPerRowGroup(7000))
-		must(t, err)
+		testkit.Must(t, err)
 		want, got := p.open("m.csv"), p.open("m.parquet")
 		runtime.GC()
 		if diff := cmp.Diff(describe(want)[2:], describe(got)[2:]); diff != "" || want.Digest != got.Digest {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/hangfs"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestOpenWhereTheKernelHangs: whichever call hangs, Open returns when its context is done. The
@@ -25,7 +26,7 @@ func TestOpenWhereTheKernelHangs(t *testing.T) {
 			path, what = f.Dir+"/m.csv", "read"
 		}
 		d, err := Open(t.Context(), path, p.options())
-		must(t, err)
+		testkit.Must(t, err)
 		d.Close()
 		before, reports := descriptors(t), 0
 		f.Hang(what)
@@ -66,10 +67,10 @@ func TestRemountBeneathADataset(t *testing.T) {
 	first := hangfs.Mount(t, dir, files)
 	p := newPlace(t)
 	d, err := Open(t.Context(), dir, p.options())
-	must(t, err)
+	testkit.Must(t, err)
 	defer d.Close()
 	held, err := os.Open(dir)
-	must(t, err)
+	testkit.Must(t, err)
 	defer held.Close()
 	first.Die(t)
 	for call, err := range map[string]error{"Load": loadError(d, 0), "Check": checkError(d, 1)} {
@@ -104,7 +105,7 @@ func TestLinkIntoStorageThatFailed(t *testing.T) {
 		t.Fatalf("label %d", d.Label(d.Len()-1))
 	}
 	held, err := os.Open(away.Dir)
-	must(t, err)
+	testkit.Must(t, err)
 	defer held.Close()
 	away.Die(t)
 	defer away.Detach(t)

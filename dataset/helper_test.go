@@ -18,15 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
-
-// must ends a test that cannot go on after an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // equal reports how got differs from want, and in what.
 func equal(t testing.TB, want, got any, what string, args ...any) {
@@ -93,13 +86,13 @@ func (p *place) find(name string) string {
 
 func (p *place) mkdir(name string) {
 	p.t.Helper()
-	must(p.t, os.MkdirAll(p.path(name), 0o755))
+	testkit.Must(p.t, os.MkdirAll(p.path(name), 0o755))
 }
 
 func (p *place) write(name, content string) {
 	p.t.Helper()
 	p.mkdir(filepath.Dir(name))
-	must(p.t, os.WriteFile(p.path(name), []byte(content), 0o644))
+	testkit.Must(p.t, os.WriteFile(p.path(name), []byte(content), 0o644))
 }
 
 // images writes a 10x20 image for each name.
@@ -113,7 +106,7 @@ func (p *place) images(names ...string) {
 func (p *place) link(target, name string) {
 	p.t.Helper()
 	p.mkdir(filepath.Dir(name))
-	must(p.t, os.Symlink(target, p.path(name)))
+	testkit.Must(p.t, os.Symlink(target, p.path(name)))
 }
 
 // settled is the time that settle sets. It is constant, so that files left alone between two
@@ -130,7 +123,7 @@ func (p *place) settle() {
 		ts := unix.NsecToTimespec(settled.UnixNano())
 		return unix.UtimesNanoAt(unix.AT_FDCWD, path, []unix.Timespec{ts, ts}, unix.AT_SYMLINK_NOFOLLOW)
 	})
-	must(p.t, err)
+	testkit.Must(p.t, err)
 }
 
 func (p *place) options() Options {
@@ -141,7 +134,7 @@ func (p *place) options() Options {
 func (p *place) open(manifest string, change ...func(*Options)) *Dataset {
 	p.t.Helper()
 	d, err := p.tryOpen(manifest, change...)
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	return d
 }
 

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // located is the dataset of a place.
 func located(t testing.TB, p *place) *source {
 	t.Helper()
 	src, err := locate(t.Context(), p.root, &Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	return src
 }
 
@@ -24,10 +26,10 @@ func forge(t testing.TB, p *place, path string, change func(*index)) {
 	t.Helper()
 	src := located(t, p)
 	x, err := (&opening{ctx: t.Context(), src: src}).listDirectory()
-	must(t, err)
+	testkit.Must(t, err)
 	x.derive()
 	change(x)
-	must(t, saveFacts(t.Context(), x, path, src, true))
+	testkit.Must(t, saveFacts(t.Context(), x, path, src, true))
 }
 
 // TestPathsOfAnIndex: an index's paths are judged like a manifest's, and an index with a path
@@ -113,7 +115,7 @@ func TestIndexThatOthersCouldHaveWritten(t *testing.T) {
 		p.images("a/1.jpg")
 		p.settle()
 		d := p.open("")
-		must(t, c.change(d.IndexPath))
+		testkit.Must(t, c.change(d.IndexPath))
 		var log bytes.Buffer
 		p.probes()
 		again := p.open("", func(o *Options) { o.Logger = slog.New(slog.NewTextHandler(&log, nil)) })

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func entryFile(d *Dataset, i int) entries.File {
@@ -38,11 +39,11 @@ func padded(path string) string { return path + strings.Repeat(".", 8-len(path)%
 func putNames(t *testing.T, d *Dataset) {
 	t.Helper()
 	s, err := d.OpenEntries(entries.Options{Rule: -1})
-	must(t, err)
+	testkit.Must(t, err)
 	for i := range d.Len() {
 		s.Put(entryFile(d, i), entries.Points{Bytes: []byte(padded(d.Path(i)))})
 	}
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 }
 
 // TestEntriesOutliveTheIndex: when the index is rebuilt, the entry points of unchanged files stay,
@@ -61,13 +62,13 @@ func TestEntriesOutliveTheIndex(t *testing.T) {
 	} {
 		d = p.open("", change)
 		s, err := d.OpenEntries(entries.Options{Rule: -1})
-		must(t, err)
+		testkit.Must(t, err)
 		for name, want := range map[string]string{"a/0.jpg": "", "b/1.jpg": "b/1.jpg.", "b/11.jpg": "", "b/2.jpg": "", "c/4.jpg": "c/4.jpg."} {
 			if got := pointsOf(t, d, s, name); got != want {
 				t.Errorf("%s: %q instead of %q", name, got, want)
 			}
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 	}
 	if names, _ := filepath.Glob(filepath.Join(p.cache, "*")); len(names) != 2 {
 		t.Errorf("%q", names)
@@ -89,7 +90,7 @@ func TestEntriesOfAList(t *testing.T) {
 	}
 	d := p.open("list.txt")
 	s, err := d.OpenEntries(entries.Options{Rule: -1})
-	must(t, err)
+	testkit.Must(t, err)
 	defer s.Close()
 	for i := range d.Len() {
 		if got, want := pointsOf(t, d, s, d.Path(i)), padded(d.Path(i)); got != want {
@@ -139,7 +140,7 @@ func TestEntriesSurviveAnInterruption(t *testing.T) {
 	}
 	for n := int64(0); ; n++ {
 		for name, data := range before {
-			must(t, os.WriteFile(name, data, 0o600))
+			testkit.Must(t, os.WriteFile(name, data, 0o600))
 		}
 		ctx := &endingContext{Context: t.Context()}
 		ctx.left.Store(n)

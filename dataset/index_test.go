@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/facts"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // varied makes a dataset with everything that an index has to store.
@@ -170,7 +171,7 @@ func TestManifestThatChanges(t *testing.T) {
 	open := func(text string, at time.Time) {
 		t.Helper()
 		p.write("m.csv", "path,height,width,format\n"+text+",1,2,jpeg\n")
-		must(t, os.Chtimes(p.path("m.csv"), at, at))
+		testkit.Must(t, os.Chtimes(p.path("m.csv"), at, at))
 		equal(t, []string{text}, paths(p.open("m.csv")), "")
 	}
 	open("a.jpg", settled)
@@ -281,10 +282,10 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range names {
 		d, err := p.tryOpen(name, s3)
-		must(t, err)
+		testkit.Must(t, err)
 		want, path := describe(d), d.IndexPath
 		good, err := os.ReadFile(path)
-		must(t, err)
+		testkit.Must(t, err)
 		for round := range 60 {
 			bad := bytes.Clone(good)
 			switch round % 3 {
@@ -297,9 +298,9 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 					bad[r.IntN(len(bad))] = byte(r.Uint32())
 				}
 			}
-			must(t, os.WriteFile(path, bad, 0o600))
+			testkit.Must(t, os.WriteFile(path, bad, 0o600))
 			d, err := p.tryOpen(name, s3)
-			must(t, err)
+			testkit.Must(t, err)
 			if diff := cmp.Diff(want, describe(d)); diff != "" {
 				t.Fatalf("%s, round %d:\n%s", name, round, diff)
 			}
@@ -319,7 +320,7 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 	d := p.open("")
 	want, base := describe(d), indexBase(d.IndexPath)
 	good, err := os.ReadFile(d.IndexPath)
-	must(t, err)
+	testkit.Must(t, err)
 	others := t.TempDir() + "/others"
 	for k, make := range []func(path string) error{
 		func(path string) error { return unix.Mkfifo(path, 0o600) },
@@ -330,7 +331,7 @@ func TestRubbishBesideAnIndex(t *testing.T) {
 		func(path string) error { return os.WriteFile(path, good[:len(good)/2], 0o600) },
 	} {
 		for _, name := range []string{PartPath(base, Share{k, 9}, factsExtension), base + factsExtension + journalMark + "1"} {
-			must(t, make(name))
+			testkit.Must(t, make(name))
 		}
 		p.write("a/1.jpg", image("jpeg", 10+k, 20, 1))
 		equal(t, describe(p.open("", func(o *Options) { o.CacheDir = "" })), describe(p.open("", func(o *Options) { o.Rescan = true })), "%d", k)
@@ -355,16 +356,16 @@ func FuzzReadFacts(f *testing.F) {
 	sources := map[bool]*source{}
 	for packed, name := range map[bool]string{false: "", true: "*.tar"} {
 		src, err := locate(context.Background(), p.path(name), &Options{})
-		must(f, err)
+		testkit.Must(f, err)
 		sources[packed] = src
 		data, err := os.ReadFile(p.open(name).IndexPath)
-		must(f, err)
+		testkit.Must(f, err)
 		var seed []byte
 		err = facts.Read(bytes.NewReader(data), int64(len(data)), func(kind byte, payload []byte, _ int64) error {
 			seed = append(append(seed, kind, byte(len(payload)), byte(len(payload)>>8)), payload...)
 			return nil
 		})
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(packed, seed)
 	}
 	f.Fuzz(func(t *testing.T, packed bool, data []byte) {
@@ -422,7 +423,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 	p.settle()
 	d := p.open("")
 	good, err := os.ReadFile(d.IndexPath)
-	must(t, err)
+	testkit.Must(t, err)
 	for name, change := range map[string]func(text string) string{
 		"version":         func(s string) string { return strings.Replace(s, `"version":"`, `"version":"0`, 1) },
 		"dataset":         func(s string) string { return strings.Replace(s, `"dataset":"L`, `"dataset":"M`, 1) },
@@ -448,7 +449,7 @@ func TestForeignIndexIsMadeAnew(t *testing.T) {
 		if err != nil || !changed {
 			t.Fatalf("%s: nothing was changed: %v", name, err)
 		}
-		must(t, os.WriteFile(d.IndexPath, file.Bytes(), 0o600))
+		testkit.Must(t, os.WriteFile(d.IndexPath, file.Bytes(), 0o600))
 		if x, err := loadFacts(t.Context(), d.IndexPath, d.source); err == nil && x.listed && (&opening{ctx: t.Context(), src: d.source}).current(x) {
 			t.Errorf("%s: taken for current", name)
 		}
@@ -565,9 +566,9 @@ func TestParquet(t *testing.T) {
 		t.Helper()
 		var file bytes.Buffer
 		err := WriteParquet(t.Context(), &file, d)
-		must(t, err)
+		testkit.Must(t, err)
 		lines, err := parquet.Read[line](bytes.NewReader(file.Bytes()), int64(file.Len()))
-		must(t, err)
+		testkit.Must(t, err)
 		return lines
 	}
 	d := p.open("")

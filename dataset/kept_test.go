@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
@@ -26,7 +27,7 @@ func noise(n int, seed uint64) []byte {
 
 func extents(t *testing.T, dir string) []string {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
-	must(t, err)
+	testkit.Must(t, err)
 	return files
 }
 
@@ -54,7 +55,7 @@ func TestLocalCacheOfSamples(t *testing.T) {
 			i++
 		}
 		data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
-		must(t, err)
+		testkit.Must(t, err)
 		data = bytes.Clone(data)
 		if d.Settle(); d.LocalCache().Kept > 0 {
 			t.Errorf("%s: %+v without Keep", url, *d.LocalCache())
@@ -106,7 +107,7 @@ func TestLocalCacheOfSamplesThatAreThereTwice(t *testing.T) {
 		}
 		for i := range d.Len() {
 			data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
-			must(t, err)
+			testkit.Must(t, err)
 			for k := range i {
 				if other, err := d.Read(k, nil, grow); err != nil || !bytes.Equal(data, other) {
 					continue
@@ -144,7 +145,7 @@ func TestLocalCacheOfAnotherForm(t *testing.T) {
 		t.Fatalf("%+v, %+v", d.LocalSamples(), k)
 	}
 	file, err := d.Read(0, nil, grow)
-	must(t, err)
+	testkit.Must(t, err)
 	there := func(k *LocalSamples, i int) string {
 		data, _, id, ok := k.LoadPart(t.Context(), i, 0, grow, nil)
 		if ok && id != d.Stat(i) {
@@ -212,7 +213,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 	dir := t.TempDir()
 	for _, change := range []func(){func() {}, func() {
 		p.images("d/3.jpg")
-		must(t, os.Remove(p.path("d/1.jpg")))
+		testkit.Must(t, os.Remove(p.path("d/1.jpg")))
 	}} {
 		change()
 		d := p.open("s3://data/d", how, func(o *Options) {
@@ -229,7 +230,7 @@ func TestLocalCacheOfRemovedObjects(t *testing.T) {
 		d.Close()
 		for _, f := range extents(t, dir) {
 			long := time.Now().Add(-time.Hour)
-			must(t, os.Chtimes(f, long, long))
+			testkit.Must(t, os.Chtimes(f, long, long))
 		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // shards packs images as class folders in three archives, and some as WebDatasets with labels.
@@ -100,7 +102,7 @@ func TestListOfStore(t *testing.T) {
 	if url := StoreURL(p.path("here.txt")); url != "s3://data/s/more1/1.tar" || StoreURL(url) != url || StoreURL(p.path("s/none.txt")) != "" {
 		t.Error(url)
 	}
-	must(t, unix.Mkfifo(p.path("pipe.txt"), 0o644)) // which nobody writes to
+	testkit.Must(t, unix.Mkfifo(p.path("pipe.txt"), 0o644)) // which nobody writes to
 	equal(t, "", StoreURL(p.path("pipe.txt")), "a pipe")
 	p.write("s/mixed.txt", "more2\nmore1/0.tar\n")
 	want = p.open("s/mixed.txt")
@@ -145,7 +147,7 @@ func TestBadList(t *testing.T) {
 			t.Errorf("%q: %v, not %s", text, err, want)
 		}
 	}
-	must(t, os.Truncate(p.path("list.txt"), maxList+1))
+	testkit.Must(t, os.Truncate(p.path("list.txt"), maxList+1))
 	p.refused(ErrList, "", "list.txt")
 }
 

@@ -12,6 +12,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestRowsOfHostileParquet: columns other than paths are also checked before they are read.
@@ -25,10 +27,10 @@ func TestRowsOfHostileParquet(t *testing.T) {
 		Half [2]byte `parquet:"half"`
 	}
 	ofHalves := new(bytes.Buffer)
-	must(t, parquet.Write(ofHalves, []halves{{"a.png", [2]byte{0, 60}}}))
+	testkit.Must(t, parquet.Write(ofHalves, []halves{{"a.png", [2]byte{0, 60}}}))
 	written := func(codec parquet.WriterOption) *bytes.Buffer {
 		var data bytes.Buffer
-		must(t, parquet.Write(&data, []row{{"a.png", "a cat"}}, codec))
+		testkit.Must(t, parquet.Write(&data, []row{{"a.png", "a cat"}}, codec))
 		return &data
 	}
 	for _, test := range []struct {
@@ -40,9 +42,9 @@ func TestRowsOfHostileParquet(t *testing.T) {
 		{ofHalves, `"half" is float16`},
 	} {
 		path := filepath.Join(t.TempDir(), "m.parquet")
-		must(t, os.WriteFile(path, test.data.Bytes(), 0o644))
+		testkit.Must(t, os.WriteFile(path, test.data.Bytes(), 0o644))
 		r, err := FindRows(t.Context(), path, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		n := 0
 		err = r.Each(t.Context(), nil, nil, func(*Row) error { n++; return nil })
 		if test.want == "" && (err != nil || n != 1) || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || n > 0) {
@@ -92,9 +94,9 @@ func TestValuesOfColumns(t *testing.T) {
 		null.Level(0, 0, 5), null.Level(0, 0, 6), null.Level(0, 1, 7), null.Level(0, 0, 8),
 	}})
 	path := filepath.Join(t.TempDir(), "m.parquet")
-	must(t, cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)))
+	testkit.Must(t, cmp.Or(err, w.Close(), os.WriteFile(path, data.Bytes(), 0o644)))
 	r, err := FindRows(t.Context(), path, Options{})
-	must(t, err)
+	testkit.Must(t, err)
 	defer r.Close()
 	var rows []string
 	err = r.Each(t.Context(), nil, nil, func(r *Row) error {
@@ -115,9 +117,9 @@ func TestValuesOfColumns(t *testing.T) {
 // read.
 func TestColumnsThatUnpackToFarMore(t *testing.T) {
 	var data bytes.Buffer
-	must(t, parquet.Write(&data, []struct{ Text string }{{"a cat"}}))
+	testkit.Must(t, parquet.Write(&data, []struct{ Text string }{{"a cat"}}))
 	file, err := parquet.OpenFile(bytes.NewReader(data.Bytes()), int64(data.Len()))
-	must(t, err)
+	testkit.Must(t, err)
 	read := []*column{{leaves: leavesOf(file.Root().Column("Text"))}}
 	column := &file.Metadata().RowGroups[0].Columns[0].MetaData
 	for size, want := range map[int64]string{mostUnpacked: "", mostUnpacked + 1: `column "Text": `} {
@@ -165,10 +167,10 @@ func TestRowsProgress(t *testing.T) {
 		text = fmt.Appendf(text, "%s,%s\n", rows[k].Path, rows[k].Text)
 	}
 	err := cmp.Or(parquet.WriteFile(dir+"/m.parquet", rows), parquet.WriteFile(dir+"/packed.parquet", images), os.WriteFile(dir+"/m.csv", text, 0o644))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, name := range []string{"m.csv", "m.parquet", "packed.parquet"} {
 		r, err := FindRows(t.Context(), dir+"/"+name, Options{})
-		must(t, err)
+		testkit.Must(t, err)
 		if r.Packed {
 			err = r.Look(t.Context())
 		}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // row is what a manifest test expects of a sample.
@@ -35,7 +37,7 @@ func rowsOf(d *Dataset) []row {
 
 func writeParquet[R any](t testing.TB, path string, rows []R) {
 	t.Helper()
-	must(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2)))
+	testkit.Must(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2)))
 }
 
 func TestManifestKindsAgree(t *testing.T) {
@@ -237,7 +239,7 @@ func TestBadParquetManifests(t *testing.T) {
 			`column "height" must be numbers`},
 		"bool": {func(t *testing.T, p string) { writeParquet(t, p, []boolLabel{{"a", true}}) }, `row 1: column "label": neither text nor a number`},
 		"LZ4": {func(t *testing.T, p string) {
-			must(t, parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)))
+			testkit.Must(t, parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)))
 		}, `column "path": compressed with LZ4_RAW`},
 		"row named": {func(t *testing.T, p string) { writeParquet(t, p, []plain{{"a"}, {"b"}, {"c"}, {""}}) }, "row 4: path is empty"},
 	} {
@@ -263,7 +265,7 @@ func TestDamagedParquetManifest(t *testing.T) {
 	}
 	writeParquet(t, p.path("m.parquet"), rows)
 	good, err := os.ReadFile(p.path("m.parquet"))
-	must(t, err)
+	testkit.Must(t, err)
 	o := p.options()
 	o.CacheDir = ""
 	failed := 0
@@ -334,7 +336,7 @@ func TestGivenHeaderNeedsNoFile(t *testing.T) {
 		}
 		digest := d.Digest
 		_, id, err := d.Load(t.Context(), 0, nil, grow)
-		must(t, err)
+		testkit.Must(t, err)
 		now, err := d.Check(0)
 		if !id.Known() || id != now || id != d.Stat(0) || err != nil || d.Digest != digest {
 			t.Errorf("%s: identity %+v after a read", round, d.Stat(0))
@@ -385,14 +387,14 @@ func FuzzParquetManifest(f *testing.F) {
 	p := newPlace(f)
 	for _, codec := range []parquet.WriterOption{parquet.Compression(&parquet.Snappy), parquet.Compression(&parquet.Zstd), parquet.DataPageVersion(1)} {
 		name := "c"
-		must(f, parquet.WriteFile(p.path("m"), []line{{"a", &name, 1}, {"b", nil, 2}}, codec))
+		testkit.Must(f, parquet.WriteFile(p.path("m"), []line{{"a", &name, 1}, {"b", nil, 2}}, codec))
 		data, err := os.ReadFile(p.path("m"))
-		must(f, err)
+		testkit.Must(f, err)
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		file, err := os.CreateTemp(t.TempDir(), "")
-		must(t, err)
+		testkit.Must(t, err)
 		defer file.Close()
 		file.Write(data)
 		_ = readParquet(io.NewSectionReader(file, 0, int64(len(data))), new(record), func() error { return nil })

@@ -24,6 +24,7 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestBlocks(t *testing.T) {
@@ -54,7 +55,7 @@ func TestBlocks(t *testing.T) {
 func (p *place) pack(name, folder string, files ...string) {
 	p.t.Helper()
 	f, err := os.Create(p.path(name))
-	must(p.t, err)
+	testkit.Must(p.t, err)
 	w := tar.NewWriter(f)
 	for _, n := range files {
 		data, err := os.ReadFile(p.path(n))
@@ -64,16 +65,16 @@ func (p *place) pack(name, folder string, files ...string) {
 		if err == nil {
 			_, err = w.Write(data)
 		}
-		must(p.t, err)
+		testkit.Must(p.t, err)
 	}
-	must(p.t, errors.Join(w.Close(), f.Close()))
+	testkit.Must(p.t, errors.Join(w.Close(), f.Close()))
 }
 
 // contentsOf is the content of a dataset, without where it is stored.
 func contentsOf(t *testing.T, d *Dataset) (all []string) {
 	for i := range d.Len() {
 		data, err := d.Read(i, nil, grow)
-		must(t, err)
+		testkit.Must(t, err)
 		all = append(all, d.Path(i)+"\n"+d.Format(i)+"\n"+string(data))
 	}
 	return append(all, d.Classes...)
@@ -159,7 +160,7 @@ func TestArchiveChanges(t *testing.T) {
 	if d := p.open("x.tar"); d.Stat(0).Size != int64(len(image("jpeg", 10, 20, 1)+"more")) || p.probes() != 2 {
 		t.Errorf("the new index has %+v", d.Stat(0))
 	}
-	must(t, os.Remove(p.path("x.tar")))
+	testkit.Must(t, os.Remove(p.path("x.tar")))
 	if _, _, err := d.Load(context.Background(), 0, nil, nil); !errors.Is(err, ErrMissing) {
 		t.Errorf("without the archive: %v", err)
 	}
@@ -186,7 +187,7 @@ func TestClassesWithoutImages(t *testing.T) {
 			},
 		} {
 			var archive bytes.Buffer
-			must(t, add(&archive, os.DirFS(p.path(root))))
+			testkit.Must(t, add(&archive, os.DirFS(p.path(root))))
 			p.write("../"+name, archive.String())
 			d := p.open("../" + name)
 			if !slices.Equal(d.Classes, want.Classes) || !slices.Equal(labels(d), labels(want)) {
@@ -224,7 +225,7 @@ func TestArchiveWrittenWhileSearched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := time.Now()
 		same := func() {
-			must(t, os.Chtimes(p.path("x.tar"), written, written))
+			testkit.Must(t, os.Chtimes(p.path("x.tar"), written, written))
 		}
 		same()
 		once := sync.OnceFunc(func() { time.Sleep(time.Minute) })
@@ -283,7 +284,7 @@ func TestLabelColumn(t *testing.T) {
 		p.refused(ErrArchive, "", name, func(o *Options) { o.LabelColumn = "none" })
 	}
 	shard, err := os.ReadFile("../internal/archive/testdata/jpeg.mds")
-	must(t, err)
+	testkit.Must(t, err)
 	p.write("x.mds", string(shard))
 	_, err = p.tryOpen("x.mds", func(o *Options) { o.LabelColumn = "weight" })
 	if !errors.Is(err, ErrArchive) || !strings.Contains(err.Error(), `"weight" holds labels`) {
@@ -339,11 +340,11 @@ func TestArchivesSayMore(t *testing.T) {
 	}
 	p := newPlace(t)
 	p.mkdir("s")
-	must(t, parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}))
+	testkit.Must(t, parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}))
 	p.images("d/a/1.jpg")
 	p.pack("d.tar", "", "d/a/1.jpg")
 	whole, err := os.ReadFile(p.path("d.tar"))
-	must(t, err)
+	testkit.Must(t, err)
 	members := (len(strings.TrimRight(string(whole), "\x00")) + 511) &^ 511
 	p.write("cut.tar", string(whole[:members]))
 	p.write("both.txt", "s\nd.tar\ncut.tar")
@@ -374,19 +375,19 @@ func TestChecksumsOfArchives(t *testing.T) {
 		if err == nil {
 			_, err = io.WriteString(member, image("jpeg", 10, 20, 1)+strings.Repeat("more", HeadBytes))
 		}
-		must(t, err)
+		testkit.Must(t, err)
 	}
-	must(t, w.Close())
+	testkit.Must(t, w.Close())
 	p.write("x.zip", z.String())
 	records, err := os.ReadFile("../internal/archive/testdata/imagenet.tfrecord-00000-of-00001")
-	must(t, err)
+	testkit.Must(t, err)
 	p.write("x.tfrecord", string(records))
 	for _, name := range []string{"x.zip", "x.tfrecord"} {
 		p.settle()
 		d := p.open(name)
-		must(t, loadError(d, 0))
+		testkit.Must(t, loadError(d, 0))
 		data, err := os.ReadFile(p.path(name))
-		must(t, err)
+		testkit.Must(t, err)
 		at := d.table.members[0]
 		data[at.Offset+at.Length-9] ^= 1
 		p.write(name, string(data))

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // mixed makes datasets of several kinds with class folders a, b, b-1 and c, or with labels of these
@@ -44,7 +45,7 @@ func (p *place) mixed() []string {
 func sampleOf(t *testing.T, d *Dataset, i int) string {
 	t.Helper()
 	data, err := d.Read(i, nil, grow)
-	must(t, err)
+	testkit.Must(t, err)
 	if id, err := d.Check(i); err != nil || !d.Same(i, id) {
 		t.Errorf("%s: %v, %v", d.Path(i), id, err)
 	}
@@ -181,7 +182,7 @@ func TestLabelsOfAMixture(t *testing.T) {
 	unsorted := &index{classes: []string{"d", "a"}, table: newTable(0, 0)}
 	part := &index{classes: []string{"a"}, table: newTable(0, 0)}
 	for _, row := range []*index{unsorted, part} {
-		must(t, row.table.appendRow("x", 0))
+		testkit.Must(t, row.table.appendRow("x", 0))
 	}
 	classes, err := unite(nil, []*index{part, unsorted})
 	if err != nil || !slices.Equal(classes, unsorted.classes) || part.table.row[0].label != 1 || unsorted.table.row[0].label != 0 {
@@ -270,7 +271,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	d := p.open("all.txt", how, cached)
 	want := contentsOf(t, d)
 	d.local.tier.Settle()
-	must(t, d.Close())
+	testkit.Must(t, d.Close())
 	d = p.open("all.txt", how, cached)
 	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
 		t.Errorf("%s was asked for", r.URL)
@@ -290,7 +291,7 @@ func TestLocalCacheOfAMixture(t *testing.T) {
 	var kept []string
 	for i := range d.Len() {
 		data, _, seen, err := d.LoadPart(context.Background(), i, 0, nil, grow, nil, 0)
-		must(t, err)
+		testkit.Must(t, err)
 		d.LocalSamples().Keep(i, seen, data)
 		d.Settle()
 		if got, id, ok := d.LocalSamples().Load(context.Background(), i, grow); ok {
@@ -319,16 +320,16 @@ func TestStoresOfAMixture(t *testing.T) {
 	_, how := p.serve()
 	web := httptest.NewServer(&fakestore.Server{Dir: p.path("..")})
 	defer web.Close()
-	must(t, os.Rename(p.path("web.tar"), p.path("../cache.tar")))
-	must(t, os.MkdirAll(p.path("../other"), 0o755))
-	must(t, os.Rename(p.path("../cache.tar"), p.path("../other/web.tar")))
+	testkit.Must(t, os.Rename(p.path("web.tar"), p.path("../cache.tar")))
+	testkit.Must(t, os.MkdirAll(p.path("../other"), 0o755))
+	testkit.Must(t, os.Rename(p.path("../cache.tar"), p.path("../other/web.tar")))
 	p.write("all.txt", "s3://data/d/\n"+web.URL+"/other/web.tar\ns3://other/web.tar")
 	d := p.open("all.txt", how)
 	n := d.Len()
 	if sampleOf(t, d, n-1) != sampleOf(t, d, n-3) || d.Path(n-1) != "s3://other/web.tar/1" && !strings.HasPrefix(d.Path(n-1), "s3://other/web.tar/") {
 		t.Errorf("%q", paths(d))
 	}
-	must(t, os.Remove(p.path("../other/web.tar")))
+	testkit.Must(t, os.Remove(p.path("../other/web.tar")))
 	if err := loadError(d, n-1); !errors.Is(err, ErrMissing) || !strings.Contains(err.Error(), "s3://other/web.tar") {
 		t.Error(err)
 	}
@@ -341,7 +342,7 @@ func TestPartOfAMixtureIsAway(t *testing.T) {
 	p.images("x/1.jpg", "y/1.jpg", "y/2.jpg")
 	p.write("all.txt", "x\ny")
 	d := p.open("all.txt")
-	must(t, os.Rename(p.path("y"), p.path("elsewhere")))
+	testkit.Must(t, os.Rename(p.path("y"), p.path("elsewhere")))
 	p.mkdir("y")
 	if err := loadError(d, 2); !errors.Is(err, ErrAway) || fault.Of(err) == fault.File || !strings.Contains(err.Error(), p.path("y")) {
 		t.Error(err)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestOnly: only chosen samples are in the dataset, and the index serves any choice.
@@ -55,6 +57,6 @@ func TestOnlyOfList(t *testing.T) {
 func bytesOfSample(t *testing.T, ds *Dataset, i int) string {
 	t.Helper()
 	data, err := ds.Read(i, nil, grow)
-	must(t, err)
+	testkit.Must(t, err)
 	return string(data)
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // oddNames sort differently by bytes, by code points or by length, or break naive handling of
@@ -128,9 +130,9 @@ func growTree(p *place, r *rand.Rand) {
 		return strings.ReplaceAll(n, "/", "+")
 	}
 	elsewhere := filepath.Join(filepath.Dir(p.root), "elsewhere")
-	must(p.t, os.MkdirAll(filepath.Join(elsewhere, "in"), 0o755))
+	testkit.Must(p.t, os.MkdirAll(filepath.Join(elsewhere, "in"), 0o755))
 	for _, f := range []string{"x.jpg", "in/y.png"} {
-		must(p.t, os.WriteFile(filepath.Join(elsewhere, f), nil, 0o644))
+		testkit.Must(p.t, os.WriteFile(filepath.Join(elsewhere, f), nil, 0o644))
 	}
 	var fill func(dir string, depth int)
 	fill = func(dir string, depth int) {

@@ -58,8 +58,8 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 				t.Fatalf("%d pages of what was just written, %d of the manifest", n, m)
 			}
 			text, err := os.Open(p.path("m.csv"))
-			must(t, err)
-			must(t, errors.Join(text.Sync(), text.Close()))
+			testkit.Must(t, err)
+			testkit.Must(t, errors.Join(text.Sync(), text.Close()))
 			if !w.how.Direct {
 				p.open("m.csv")
 				if after, list := count(); after < 300 || list == 0 {
@@ -101,7 +101,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 				path := p.path(fmt.Sprintf("%d.jpg", i))
 				evict(t, path)
 				f, err := os.Open(path)
-				must(t, err)
+				testkit.Must(t, err)
 				kernel{}.advise(int(f.Fd()), unix.FADV_RANDOM)
 				f.ReadAt(make([]byte, 1), 0)
 				f.Close()
@@ -118,7 +118,7 @@ func TestPageCacheStaysEmpty(t *testing.T) {
 func evict(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Open(path)
-	must(t, err)
+	testkit.Must(t, err)
 	defer f.Close()
 	f.Sync()
 	kernel{}.advise(int(f.Fd()), unix.FADV_DONTNEED)

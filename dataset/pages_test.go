@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/pages"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // writePage writes images into one compressed page, each with random incompressible bytes.
@@ -32,7 +33,7 @@ func (p *place) writePage(images, random int) {
 	for i := range rows {
 		rows[i].Image.Bytes, rows[i].Image.Path = append([]byte(image("jpeg", 10, 20+i, 1)), noise(random, uint64(i))...), fmt.Sprintf("%02d.jpg", i)
 	}
-	must(p.t, parquet.WriteFile(p.path("pages.parquet"), rows))
+	testkit.Must(p.t, parquet.WriteFile(p.path("pages.parquet"), rows))
 }
 
 // keepPages makes a dataset keep its pages, and checks at the end of the test that all are
@@ -42,7 +43,7 @@ func keepPages(t *testing.T, d *Dataset) {
 	var budget account
 	budget.left.Store(64 << 20)
 	c, err := pages.New(pages.Options{Limit: 64 << 20, Pages: 1, Budget: &budget})
-	must(t, err)
+	testkit.Must(t, err)
 	d.KeepPages(c)
 	t.Cleanup(func() {
 		if c.Close(); budget.left.Load() != 64<<20 {
@@ -105,7 +106,7 @@ func TestAPageIsIndexedAtOnce(t *testing.T) {
 			return kernel{}.pread(fd, b, offset)
 		}}
 		d, err := Open(t.Context(), p.path("pages.parquet"), o)
-		must(t, err)
+		testkit.Must(t, err)
 		if d.Len() != images {
 			t.Errorf("%d images, want %d", d.Len(), images)
 		}
@@ -250,11 +251,11 @@ func TestPagesAreOfTheIndexedFile(t *testing.T) {
 	if s := d.pages.Load().Stats(); s.Loaded != 1 || s.Served != 1 {
 		t.Errorf("%+v", s)
 	}
-	must(t, os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)))
+	testkit.Must(t, os.Chtimes(p.path("pages.parquet"), settled.Add(time.Second), settled.Add(time.Second)))
 	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrChanged) {
 		t.Errorf("%q, %v", got, err)
 	}
-	must(t, os.Remove(p.path("pages.parquet")))
+	testkit.Must(t, os.Remove(p.path("pages.parquet")))
 	if got, err := d.one(t.Context(), 1); !errors.Is(err, ErrMissing) {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func at(dir string) func(*Options) { return func(o *Options) { o.IndexAt = dir } }
@@ -120,12 +121,12 @@ func TestPartsThatDoNotFit(t *testing.T) {
 	p.open("", merge) // what the other parts would find is already known
 	whole := p.open("").IndexPath
 	for _, file := range []string{path(2, 3), whole} {
-		must(t, os.Remove(file))
+		testkit.Must(t, os.Remove(file))
 	}
 	data, err := os.ReadFile(path(1, 2))
-	must(t, err)
+	testkit.Must(t, err)
 	data[len(data)-1] ^= 1
-	must(t, os.WriteFile(path(1, 2), data, 0o600))
+	testkit.Must(t, os.WriteFile(path(1, 2), data, 0o600))
 	refused("part 1/2 is damaged", 1)
 	p.images("a/0.jpg", "c/1.jpg")
 	p.settle()
@@ -152,7 +153,7 @@ func TestFindingsOfParts(t *testing.T) {
 	p.settle()
 	d := p.open("")
 	keep := func(k int) {
-		must(t, d.KeepPart(Share{k, 2}, "work", k))
+		testkit.Must(t, d.KeepPart(Share{k, 2}, "work", k))
 	}
 	all := ""
 	read := func() error {
@@ -182,7 +183,7 @@ func TestIndexAtURL(t *testing.T) {
 	s, s3 := p.serve()
 	made := p.open("s3://data/d", s3, at(filepath.Join(p.cache, "made")))
 	text, err := os.ReadFile(made.IndexPath)
-	must(t, err)
+	testkit.Must(t, err)
 	const url = "s3://data/d/.batchfs.facts"
 	p.write("d/.batchfs.facts", string(text))
 	p.write("at/"+indexName(made.source), string(text))
@@ -251,7 +252,7 @@ func TestIndexAtURLOfArchives(t *testing.T) {
 	p.pack("shards/0.tar", "", "d/a/1.jpg")
 	_, s3 := p.serve()
 	text, err := os.ReadFile(p.open("s3://data/shards", s3, at(t.TempDir())).IndexPath)
-	must(t, err)
+	testkit.Must(t, err)
 	p.write("at.facts", string(text))
 	p.pack("shards/1.tar", "", "d/b/2.jpg")
 	for rescan, want := range map[bool]int{false: 1, true: 2} {

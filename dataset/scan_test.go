@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestScan(t *testing.T) {
@@ -107,7 +109,7 @@ func testUnreadableFiles(t *testing.T, how Storage) {
 	p.write("c/rubbish.jpg", "rubbish")
 	p.link("nowhere", "c/broken.jpg")
 	p.link("loop.jpg", "c/loop.jpg")
-	must(t, errors.Join(unix.Mkfifo(p.path("c/fifo.jpg"), 0o644), unix.Mknod(p.path("c/socket.jpg"), unix.S_IFSOCK|0o644, 0)))
+	testkit.Must(t, errors.Join(unix.Mkfifo(p.path("c/fifo.jpg"), 0o644), unix.Mknod(p.path("c/socket.jpg"), unix.S_IFSOCK|0o644, 0)))
 	want := map[string]string{
 		"c/broken.jpg": "no such file or directory", "c/empty.jpg": "no image", "c/fifo.jpg": "not a regular file",
 		"c/loop.jpg": "too many levels of symbolic links", "c/ok.jpg": "", "c/rubbish.jpg": "no image", "c/socket.jpg": "not a regular file",
@@ -146,7 +148,7 @@ func TestFailedFilesAreTriedAgain(t *testing.T) {
 	}
 	digest := d.Digest
 	p.probes()
-	must(t, os.WriteFile(elsewhere+"/b.jpg", []byte(image("png", 3, 4, 1)), 0o644))
+	testkit.Must(t, os.WriteFile(elsewhere+"/b.jpg", []byte(image("png", 3, 4, 1)), 0o644))
 	d = p.open("")
 	if d.Problem(1) != "" || d.Format(1) != "png" || p.probes() != 1 || d.Report.Reused != 1 || d.Digest == digest {
 		t.Errorf("problem %q, report %+v", d.Problem(1), d.Report)
@@ -191,7 +193,7 @@ func TestListingProgress(t *testing.T) {
 		p.images(names...)
 		p.pack(fmt.Sprintf("s/%d.tar", k), "", names...)
 		info, err := os.Stat(p.path(fmt.Sprintf("s/%d.tar", k)))
-		must(t, err)
+		testkit.Must(t, err)
 		total += info.Size()
 	}
 	p.write("all.txt", "s/0.tar\ns/1.tar\ns\n")
@@ -292,7 +294,7 @@ func TestNoDataset(t *testing.T) {
 		Path string `parquet:"path"`
 	}{})
 	p.link("nowhere", "broken")
-	must(t, unix.Mkfifo(p.path("fifo.csv"), 0o644))
+	testkit.Must(t, unix.Mkfifo(p.path("fifo.csv"), 0o644))
 	for name, c := range map[string]struct {
 		err   error
 		words string

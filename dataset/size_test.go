@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func imagenetPath(i int) string {
@@ -50,9 +52,9 @@ func TestTableIsWhatWasPutIn(t *testing.T) {
 	x := &index{table: s}
 	x.derive()
 	path := filepath.Join(t.TempDir(), "x.facts")
-	must(t, saveFacts(t.Context(), x, path, src, true))
+	testkit.Must(t, saveFacts(t.Context(), x, path, src, true))
 	got, err := loadFacts(t.Context(), path, src)
-	must(t, err)
+	testkit.Must(t, err)
 	if got.Digest != digest(got.table, nil) {
 		t.Error("the digest of what was read is not that of what was written")
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // serve serves the dataset's directory as a bucket named data, and returns the flags for it.
@@ -139,7 +140,7 @@ func TestWithoutVersions(t *testing.T) {
 	d := p.open(server.URL + "/one.tar")
 	equal(t, contentsOf(t, p.open("d")), contentsOf(t, d), "")
 	later := time.Now().Add(time.Hour)
-	must(t, os.Chtimes(p.path("one.tar"), later, later))
+	testkit.Must(t, os.Chtimes(p.path("one.tar"), later, later))
 	if _, _, _, err := d.LoadPart(context.Background(), 0, 0, nil, grow, nil, 0); !errors.Is(err, ErrChanged) {
 		t.Errorf("written anew: %v", err)
 	}
@@ -192,7 +193,7 @@ func TestStoreFails(t *testing.T) {
 	if id, err := load(0); !errors.Is(err, ErrChanged) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("changed: %+v, %v", id, err)
 	}
-	must(t, os.Remove(p.path("d/a/2.jpg")))
+	testkit.Must(t, os.Remove(p.path("d/a/2.jpg")))
 	if id, err := load(1); !errors.Is(err, ErrMissing) || fault.Of(err) != fault.File || id.Known() {
 		t.Errorf("missing: %+v, %v", id, err)
 	}
@@ -242,7 +243,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	if n := d.MemoryBytes() - before; n > 0 {
 		t.Errorf("%d bytes more after reads that failed", n)
 	}
-	must(t, (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).checkUnchanged())
+	testkit.Must(t, (&reading{reader: d.reader, i: i, storage: d.storages[0], file: first}).checkUnchanged())
 	if err := (&reading{reader: d.reader, i: i, storage: d.storages[0], file: last}).checkUnchanged(); !errors.Is(err, ErrChanged) {
 		t.Errorf("two versions were read: %v", err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestLocalCache: bytes that were read once are read again without the store, by this mount and the
@@ -29,7 +30,7 @@ func TestLocalCache(t *testing.T) {
 		d := p.open(url, how, cached)
 		equal(t, want, contentsOf(t, d), "%s", url)
 		d.remote.(*tiered).tier.Settle()
-		must(t, d.Close())
+		testkit.Must(t, d.Close())
 		again := p.open(url, how, cached)
 		before := reads.count.Load()
 		equal(t, want, contentsOf(t, again), "%s again", url)
@@ -53,7 +54,7 @@ func TestLocalCache(t *testing.T) {
 		}
 	}
 	for _, f := range files {
-		must(t, os.RemoveAll(f))
+		testkit.Must(t, os.RemoveAll(f))
 	}
 	if _, _, err := d.Load(context.Background(), 0, nil, grow); err != nil {
 		t.Errorf("without the local cache's files: %v", err)
@@ -148,7 +149,7 @@ func TestLocalCacheRefused(t *testing.T) {
 	p.images("d/1.jpg")
 	_, how := p.serve()
 	file := filepath.Join(t.TempDir(), "file")
-	must(t, os.WriteFile(file, nil, 0o600))
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	for _, c := range []struct {
 		url   string
 		cache LocalCache

@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/internal/facts"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // archives writes n tars of samples with labels, n tars of folders, and n Parquet files.
@@ -183,7 +184,7 @@ func journaled(t testing.TB, dir string) (n int) {
 	t.Helper()
 	for _, path := range journals(dir) {
 		f, err := os.Open(path)
-		must(t, err)
+		testkit.Must(t, err)
 		_ = facts.Read(f, 1<<30, func(kind byte, _ []byte, _ int64) error { // up to the present end of the file
 			if kind == objectRecord {
 				n++
@@ -289,9 +290,9 @@ func TestSearchGoesOnWithWhatIsTrue(t *testing.T) {
 	p.interrupt(r, "s3://data/web-*.tar", 4, false, how, at(dir))
 	file := journals(dir)[0]
 	text, err := os.ReadFile(file)
-	must(t, err)
+	testkit.Must(t, err)
 	text[len(text)-1] ^= 1
-	must(t, os.WriteFile(file, text, 0o600))
+	testkit.Must(t, os.WriteFile(file, text, 0o600))
 	d := p.open("s3://data/web-*.tar", how, at(dir))
 	if n := len(r.names()); n != 3 {
 		t.Errorf("%d archives were read, of which something usable was saved of all but 3", n)
@@ -341,7 +342,7 @@ func TestOneArchiveChanges(t *testing.T) {
 	}
 	p.web(1, 4, "new")
 	p.web(7, 2, "name0", "name1")
-	must(t, os.Remove(p.path("web-05.tar")))
+	testkit.Must(t, os.Remove(p.path("web-05.tar")))
 	d := changed("s3://data/web-*.tar", "web-01.tar", "web-07.tar")
 	equal(t, []string{"name0", "name1", "name2", "new"}, d.Classes, "classes")
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestGenerated: generated datasets with targets show what their annotations say, and the
@@ -20,27 +21,19 @@ func TestGenerated(t *testing.T) {
 	read := func(path string) image.Image {
 		t.Helper()
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer f.Close()
 		m, _, err := image.Decode(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return m
 	}
 	generate := func(o gen.Options, images, pattern string) (*Found, *target.Table, []string) {
 		t.Helper()
-		if err := gen.Write(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, gen.Write(t.Context(), o))
 		root := filepath.Join(o.Dir, images)
 		paths, _ := filepath.Glob(filepath.Join(root, pattern))
 		f, err := search(t.Context(), root, Options{Kinds: kindsOf(target.Masks, target.Boxes)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = f.Builder.Close() })
 		name := func(i int) string { return f.nameOf(strings.TrimPrefix(paths[i], root+"/")) }
 		table, err := f.Builder.Table(len(paths), name)
@@ -58,9 +51,7 @@ func TestGenerated(t *testing.T) {
 		m := read(path).(*image.YCbCr)
 		width, height := m.Bounds().Dx(), m.Bounds().Dy()
 		mask := make([]byte, width*height)
-		if err := target.Draw(mask, height, width, table.Shapes(row)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, target.Draw(mask, height, width, table.Shapes(row)))
 		objects := table.Objects(row)
 		if len(objects) == 0 {
 			t.Fatalf("%s has no objects", path)

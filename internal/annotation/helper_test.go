@@ -64,9 +64,7 @@ func rowOfTable(table *target.Table, row int) (s said) {
 func find(t *testing.T, path string, o Options) (*Found, map[string]said) {
 	t.Helper()
 	f, all, err := tryFind(t, path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return f, all
 }
 
@@ -79,9 +77,7 @@ func tryFind(t *testing.T, path string, o Options) (*Found, map[string]said, err
 	b := f.Builder
 	t.Cleanup(func() { _ = b.Close() })
 	table, err := b.Table(b.Len(), b.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := map[string]said{}
 	for i := range b.Len() {
 		all[b.Path(i)] = rowOfTable(table, i)
@@ -104,12 +100,8 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	}
 }
 
@@ -121,8 +113,6 @@ func oracle(t *testing.T, kind, dir string, modules ...string) (want map[string]
 	if err != nil {
 		t.Fatalf("%v: %s", err, err.(*exec.ExitError).Stderr)
 	}
-	if err := json.Unmarshal(out, &want); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(out, &want))
 	return want
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // touch makes files look as if they were last changed some time ago.
@@ -27,9 +28,7 @@ func touch(t *testing.T, dir string, ago time.Duration) {
 		}
 		return os.Chtimes(path, time.Time{}, time.Now().Add(-ago))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // TestKeptAnnotations: an object store gives the same result as a disk. The result is kept, and
@@ -46,9 +45,7 @@ func TestKeptAnnotations(t *testing.T) {
 		path := filepath.Join(root, "shard")
 		writeRows(t, path, []row{{picture(fmt.Sprint(k), 1<<20), nil, "long"}})
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return string(data)
 	}
 	const coco, manifest = "annotations/instances_train2017.json", `{"path": "a.jpg", "boxes": [[1, 2, 3, 4, "x"]], "say": "hello", "pose": "p.npy"}`
@@ -92,9 +89,7 @@ func TestKeptAnnotations(t *testing.T) {
 				log.Reset()
 				f, said := find(t, what, o)
 				text, err := json.Marshal(f)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				words = fmt.Sprintf("%s %s %d %v %+v", text, f.Images, f.Entries(), f.only("a.jpg"), said)
 				return strings.NewReplacer(dir, "s3://bucket", `/p/"`, `/p"`).Replace(words), read == 0
 			}
@@ -118,9 +113,7 @@ func TestKeptAnnotations(t *testing.T) {
 				t.Fatalf("%s: %q are kept", what, kept)
 			}
 			for damage, content := range map[string]string{"cut off": want[:99], "empty": "", "foreign": strings.Repeat("another file ", 99)} {
-				if err := os.WriteFile(kept[0], []byte(content), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(kept[0], []byte(content), 0o600))
 				if words, _ := open(); words != want || strings.Count(log.String(), "annotations are read again") != 1 {
 					t.Errorf("%s, %s: %s, and before %s; %s", what, damage, words, want, &log)
 				}

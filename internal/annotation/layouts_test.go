@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var masks, boxes = Options{Kinds: kindsOf(target.Masks)}, Options{Kinds: kindsOf(target.Boxes)}
@@ -68,9 +69,7 @@ func TestRoots(t *testing.T) {
 			t.Errorf("%s: %+v", path, several)
 		}
 	}
-	if err := os.Symlink(dir+"/one/images/val", dir+"/link"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(dir+"/one/images/val", dir+"/link"))
 	if f, _ := find(t, dir+"/link", boxes); f.Images != dir+"/link" || !f.only("1.jpg") {
 		t.Errorf("%+v", f)
 	}
@@ -263,9 +262,7 @@ func TestManifest(t *testing.T) {
 		{"x/a.jpg", &mask, []box{{[]float32{1, 2, 3, 4}, &label}, {[]float32{0, 0, 2.5, 2}, nil}}, "[[1,1,2],[]]", &text, &weight, nil, "t/1.npy"},
 		{Path: "b.jpg", Pose: &pose}, {Path: "c.jpg"},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, c := range []struct {
 		kinds  Kinds
 		arrays string
@@ -334,9 +331,7 @@ func TestFIFOOfAnnotations(t *testing.T) {
 	write(t, dir, map[string]string{"images/a.jpg": ""})
 	o := boxes
 	o.Files = []string{dir + "/coco.json"}
-	if err := unix.Mkfifo(o.Files[0], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Mkfifo(o.Files[0], 0o600))
 	if got, want := findError(t, dir+"/images", o).Error(), o.Files[0]+": not a regular file"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

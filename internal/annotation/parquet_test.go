@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // An hfImage is an image as Hugging Face stores it.
@@ -44,9 +45,7 @@ func writeRows[R any](t *testing.T, path string, rows []R, options ...parquet.Wr
 	for _, column := range []string{"image", "mask", "thumbnail"} {
 		options = append(options, parquet.SkipPageBounds(column, "bytes")) // which may be as large as they are
 	}
-	if err := parquet.WriteFile(path, rows, options...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, parquet.WriteFile(path, rows, options...))
 }
 
 // picture is an image of a size in bytes; only its beginning is one.
@@ -98,9 +97,7 @@ func TestParquetImages(t *testing.T) {
 	root := t.TempDir()
 	dir := root + "/bucket"
 	for _, name := range []string{"m", "one", "several/data"} {
-		if err := os.MkdirAll(dir+"/"+name, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.MkdirAll(dir+"/"+name, 0o755))
 	}
 	writeRows(t, dir+"/m/m.parquet", rows)
 	writeRows(t, dir+"/one/one.parquet", images)
@@ -274,9 +271,7 @@ func TestBadColumns(t *testing.T) {
 	}
 
 	good, err := os.ReadFile(dir + "/p.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	failed := 0
 	for k := 0; k < len(good); k += 1 + len(good)/300 {
 		bad := append([]byte(nil), good...)

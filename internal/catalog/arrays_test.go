@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -48,19 +49,13 @@ func arraysIn(t *testing.T, rows ...int) (*dataset.Dataset, *ArrayOptions) {
 			o.Rows[i] = n
 			n++
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	open := func(name, text string, probe dataset.Prober) *dataset.Dataset {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 		ds, err := dataset.Open(t.Context(), path, dataset.Options{Workers: 1, Prober: probe})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { ds.Close() })
 		return ds
 	}
@@ -88,15 +83,11 @@ func TestArraySizes(t *testing.T) {
 	} {
 		ds, o := arraysIn(t, test.rows...)
 		plain, err := New(ds, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		config := config
 		config.Arrays = []*ArrayOptions{o}
 		c, err := New(ds, config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		k, slots := Key{Batch: 1}, []shard.Slot(nil)
 		slots, _ = c.Slots(k)
 		at := c.Options.Arrays[0].Place(slots)

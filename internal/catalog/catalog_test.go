@@ -3,6 +3,7 @@ package catalog
 import (
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -17,9 +18,7 @@ func TestSteps(t *testing.T) {
 		{Samples: 3, Shards: 1, BatchSize: 50, LastBatch: shard.Fill},
 	} {
 		plan, err := shard.New(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c := &Catalog{Plan: plan, Options: Options{Config: cfg, Epochs: 20}}
 		first := Key{Shard: cfg.Shards - 1, Epoch: 3}
 		n, ok := 0, true

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/owned"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // logged lets options log, and returns a function that returns all lines.
@@ -47,11 +48,11 @@ func TestDamage(t *testing.T) {
 	o := optionsOf(t.TempDir(), n)
 	made(t, o, 0, 1, 2, 3, 5)
 	good, err := os.ReadFile(o.Path)
-	must(t, err)
+	testkit.Must(t, err)
 	lost := 0
 	try := func(bad []byte) {
 		t.Helper()
-		must(t, os.WriteFile(o.Path, bad, 0o600))
+		testkit.Must(t, os.WriteFile(o.Path, bad, 0o600))
 		s := open(t, o)
 		known := 0
 		for i := range n {
@@ -90,8 +91,8 @@ func TestDamage(t *testing.T) {
 		"of others":   func() error { return os.Chmod(o.Path, 0o666) },
 		"a directory": func() error { os.Remove(o.Path); return os.Mkdir(o.Path, 0o700) },
 	} {
-		must(t, os.WriteFile(o.Path, good, 0o600))
-		must(t, change())
+		testkit.Must(t, os.WriteFile(o.Path, good, 0o600))
+		testkit.Must(t, change())
 		s, err := Open(o)
 		if err == nil && has(t, s, 1) {
 			t.Errorf("%s is believed", name)
@@ -109,12 +110,12 @@ func TestMachineFailureDestroysNothing(t *testing.T) {
 	o := optionsOf(t.TempDir(), 3)
 	made(t, o, 0, 2)
 	var limit unix.Rlimit
-	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	testkit.Must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	none := limit
 	none.Cur = 0
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
+	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &none))
 	s, err := Open(o)
-	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
+	testkit.Must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit))
 	if err == nil {
 		s.Close()
 		t.Fatal("opened without a descriptor")
@@ -160,7 +161,7 @@ func TestForged(t *testing.T) {
 		forge(&at, text)
 		_, err = s.file.WriteAt(at.append(nil), where)
 		_, more := s.file.WriteAt(text[factsSize:], at.offset)
-		must(t, errors.Join(err, more))
+		testkit.Must(t, errors.Join(err, more))
 		if has(t, s, 0) || has(t, s, 1) {
 			t.Errorf("%s: believed", name)
 		}
@@ -177,7 +178,7 @@ func TestMadeTwice(t *testing.T) {
 	late := &Store{options: o}
 	missing := late.open()
 	made(t, o, 0)
-	must(t, late.make(missing))
+	testkit.Must(t, late.make(missing))
 	s := open(t, o)
 	defer s.Close()
 	if !has(t, s, 0) {
@@ -190,12 +191,12 @@ func FuzzOpen(f *testing.F) {
 	o := optionsOf(f.TempDir(), 3)
 	made(f, o, 0, 2)
 	good, err := os.ReadFile(o.Path)
-	must(f, err)
+	testkit.Must(f, err)
 	f.Add(good[headerSize:])
 	f.Add(bytes.Repeat([]byte{0xff}, 600))
 	f.Fuzz(func(t *testing.T, rest []byte) {
 		o := optionsOf(t.TempDir(), 3)
-		must(t, os.WriteFile(o.Path, append(bytes.Clone(good[:headerSize]), rest...), 0o600))
+		testkit.Must(t, os.WriteFile(o.Path, append(bytes.Clone(good[:headerSize]), rest...), 0o600))
 		for _, samples := range []int{3, 100} {
 			if err := Renew(t.Context(), o.Path, samples, paths(to(3)...)); err != nil && len(rest) >= 2*bucketSize-headerSize {
 				t.Error(err)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // paths are those of files.
@@ -24,7 +26,7 @@ func paths(files ...int) iter.Seq[string] {
 func sizeOf(t *testing.T, path string) int64 {
 	t.Helper()
 	info, err := os.Stat(path)
-	must(t, err)
+	testkit.Must(t, err)
 	return info.Size()
 }
 
@@ -63,7 +65,7 @@ func TestRenew(t *testing.T) {
 			}
 			shut(t, s)
 			before, err := os.ReadFile(o.Path)
-			must(t, err)
+			testkit.Must(t, err)
 			samples := append(to(c.samples), 7, 7) // of the samples, some are one file
 			samples[5] = n + 5                     // and 5 is none any more
 			ended, end := context.WithCancel(t.Context())
@@ -74,7 +76,7 @@ func TestRenew(t *testing.T) {
 			if after, err := os.ReadFile(o.Path); err != nil || !bytes.Equal(after, before) {
 				t.Errorf("changed, %v", err)
 			}
-			must(t, Renew(t.Context(), o.Path, c.samples, paths(samples...)))
+			testkit.Must(t, Renew(t.Context(), o.Path, c.samples, paths(samples...)))
 			s = open(t, o)
 			defer s.Close()
 			for i := range max(n, c.samples) {
@@ -112,7 +114,7 @@ func TestRenewDamage(t *testing.T) {
 	var b Buffer
 	for path := range paths(to(n)...) {
 		at, where, err := s.look(hashOf(path), &b)
-		must(t, err)
+		testkit.Must(t, err)
 		at.offset, at.count = s.recordsAt(), maxPoints
 		if _, err := s.file.WriteAt(at.append(nil), where); err != nil {
 			t.Fatal(err)
@@ -120,7 +122,7 @@ func TestRenewDamage(t *testing.T) {
 	}
 	shut(t, s)
 	before := sizeOf(t, o.Path)
-	must(t, Renew(t.Context(), o.Path, 2*n, paths(to(n)...)))
+	testkit.Must(t, Renew(t.Context(), o.Path, 2*n, paths(to(n)...)))
 	if after := sizeOf(t, o.Path) - bucketSize*int64(2*n/perBucket-n/perBucket); after > before {
 		t.Errorf("%d bytes became %d", before, after)
 	}

@@ -14,15 +14,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-)
 
-// must ends a test that cannot go on after an error.
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"github.com/batchfs/batchfs/internal/testkit"
+)
 
 // fileOf is a test's file i.
 func fileOf(i int) File {
@@ -46,13 +40,13 @@ func optionsOf(dir string, samples int) Options {
 func open(t testing.TB, o Options) *Store {
 	t.Helper()
 	s, err := Open(o)
-	must(t, err)
+	testkit.Must(t, err)
 	return s
 }
 
 func shut(t testing.TB, s *Store) {
 	t.Helper()
-	must(t, s.Close())
+	testkit.Must(t, s.Close())
 }
 
 // made makes a file with the entry points of files.
@@ -244,7 +238,7 @@ func TestNothingWaitsForTheDisk(t *testing.T) {
 	o.Wait = false
 	s := open(t, o)
 	r, w, err := os.Pipe()
-	must(t, err)
+	testkit.Must(t, err)
 	if _, err := w.Write(make([]byte, 64<<10)); err != nil { // as much as a pipe holds
 		t.Fatal(err)
 	}
@@ -330,7 +324,7 @@ func TestReadOnly(t *testing.T) {
 	missing.Path += ".missing"
 	asNobody(t, dir)
 	s, err := Open(o)
-	must(t, err)
+	testkit.Must(t, err)
 	if s.Writes() || !has(t, s, 1) || has(t, s, 2) {
 		t.Error("not as it was written")
 	}
@@ -364,7 +358,7 @@ func TestWithoutProc(t *testing.T) {
 	if err := <-problem; err != nil {
 		t.Skip(err)
 	}
-	must(t, <-problem)
+	testkit.Must(t, <-problem)
 	s := open(t, o)
 	defer s.Close()
 	if !has(t, s, 1) {
@@ -377,21 +371,21 @@ func TestWithoutProc(t *testing.T) {
 func asNobody(t *testing.T, dir string) {
 	t.Helper()
 	for _, d := range []string{dir, filepath.Dir(dir)} {
-		must(t, os.Chmod(d, 0o755))
+		testkit.Must(t, os.Chmod(d, 0o755))
 	}
 	files, _ := filepath.Glob(filepath.Join(dir, "*"))
 	for _, f := range files {
-		must(t, os.Chmod(f, 0o444))
+		testkit.Must(t, os.Chmod(f, 0o444))
 	}
 	if os.Geteuid() != 0 {
-		must(t, os.Chmod(dir, 0o555))
+		testkit.Must(t, os.Chmod(dir, 0o555))
 		t.Cleanup(func() { os.Chmod(dir, 0o755) })
 		return
 	}
 	runtime.LockOSThread() // file permissions belong to a thread
-	must(t, unix.Setfsuid(65534))
+	testkit.Must(t, unix.Setfsuid(65534))
 	t.Cleanup(func() {
-		must(t, unix.Setfsuid(0))
+		testkit.Must(t, unix.Setfsuid(0))
 		runtime.UnlockOSThread()
 	})
 }

@@ -2,6 +2,7 @@ package keep
 
 import (
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 
 	"errors"
@@ -239,9 +240,7 @@ func TestMemory(t *testing.T) {
 				change(&cfg, &c)
 				p, m := mustPlan(t, cfg), &metered{}
 				k, err := Choose(p, 1, c, m)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				if most := Needs(p, c); m.peak > most || m.peak < most/14 {
 					t.Errorf("%d samples in batches of %d, %s: took %d bytes, Needs says %d", n, b, name, m.peak, most)
 				}

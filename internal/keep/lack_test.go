@@ -1,6 +1,7 @@
 package keep
 
 import (
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 
 	"math"
@@ -79,9 +80,7 @@ func TestWhereCandidatesLack(t *testing.T) {
 			}
 		}
 		checkCounts(t, k, sets)
-		if err := c.check(p, epoch); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.check(p, epoch))
 		most := mostChosen(newGraph(p, epoch, c, &scratch{from: onHeap{}}), func(valid int32) int { return int(r.floor(int64(valid))) })
 		kept := k.Count()
 		if float64(kept) < 0.7*float64(most)-1 {

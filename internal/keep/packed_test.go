@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -130,9 +131,7 @@ func TestMemoryOfPacked(t *testing.T) {
 		p, m := mustPlan(t, cfg), &metered{}
 		c := Config{Ratio: 0.3, PackedShare: 0.5, Packed: mustKeep(t, p, 0, Config{Ratio: 0.3, PackedShare: 0.5}).Packs}
 		k, err := Choose(p, 1, c, m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if most := Needs(p, c); m.peak > most || m.peak < most/14 || m.live != 0 {
 			t.Errorf("batches of %d: took %d bytes, Needs says %d; %d are left", b, m.peak, most, m.live)
 		}

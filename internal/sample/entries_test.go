@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/entries"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // fakeDecoder answers as it is told, and notes what it was given.
@@ -38,9 +39,7 @@ func jpegs(t *testing.T, n int) *dataset.Dataset {
 	f := files{}
 	for i := range n {
 		var b bytes.Buffer
-		if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 100+i, 80)), nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 100+i, 80)), nil))
 		f[fmt.Sprintf("%d.jpg", i)] = b.Bytes()
 	}
 	return open(t, f, "")
@@ -49,9 +48,7 @@ func jpegs(t *testing.T, n int) *dataset.Dataset {
 func openEntries(t *testing.T, ds *dataset.Dataset) *entries.Store {
 	t.Helper()
 	store, err := ds.OpenEntries(entries.Options{Rule: int32(decode.EntryRows)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return store
 }
 
@@ -112,9 +109,7 @@ func TestEntries(t *testing.T) {
 func TestNothingMadeInVain(t *testing.T) {
 	ds := jpegs(t, 1)
 	store := openEntries(t, ds)
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, store.Close())
 	d := &fakeDecoder{rule: 7}
 	e := NewEntries(ds, store, false)
 	e.Find(0, ds.Stat(0), nil)

@@ -35,9 +35,7 @@ type files map[string][]byte
 func generated(t *testing.T) files {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "mixed")
-	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 60, Kind: gen.Mixed, Classes: 3, Seed: 5}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: dir, Images: 60, Kind: gen.Mixed, Classes: 3, Seed: 5}))
 	return testkit.Files(t, dir)
 }
 
@@ -49,9 +47,7 @@ func (f files) packed(t *testing.T) (p files, count int) {
 	p = files{}
 	for name, data := range f {
 		h, err := decode.ReadHeader(data, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		short, err := d.Pack(data, h, decode.ForFile)
 		switch {
 		case errors.Is(err, decode.ErrNoPackedForm):
@@ -180,13 +176,9 @@ func TestPackedSamples(t *testing.T) {
 func openStored(t *testing.T, store func(dir string, f files) (string, error), f files) *dataset.Dataset {
 	t.Helper()
 	path, err := store(t.TempDir(), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ds, err := dataset.Open(t.Context(), path, dataset.Options{Prober: Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -201,9 +193,7 @@ func newReader(t *testing.T, ds *dataset.Dataset) *Reader {
 func drawn(t *testing.T, r *Reader, i, shrink int) []byte {
 	t.Helper()
 	img, err := r.Read(t.Context(), i, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if h, w := r.ds.Size(i, false); h != img.Height || w != img.Width {
 		t.Errorf("%s has %dx%d pixels, and is indexed with %dx%d", r.ds.Path(i), img.Height, img.Width, h, w)
 	}
@@ -259,9 +249,7 @@ func TestPackedParts(t *testing.T) {
 	}
 	var large, photo, small bytes.Buffer
 	err := errors.Join(png.Encode(&large, img), jpeg.Encode(&photo, img, nil), jpeg.Encode(&small, img.SubImage(image.Rect(0, 0, 400, 300)), nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	short, count := files{"0.png": large.Bytes(), "1.jpg": photo.Bytes(), "2.jpg": small.Bytes()}.packed(t)
 	if count != len(short) {
 		t.Fatalf("%d of %d images were packed", count, len(short))
@@ -279,13 +267,9 @@ func TestPackedParts(t *testing.T) {
 			for epoch := range 60 {
 				buf := bytes.Repeat([]byte{0xee}, 8<<20)
 				data, read, _, err := l.Load(t.Context(), epoch, int64(i), false, func(n int) []byte { return buf[:n] })
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				whole, err := r.Read(t.Context(), i, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				part := whole
 				part.Data = data
 				choice := transform.Choose(epoch, int64(i), whole.Height, whole.Width)

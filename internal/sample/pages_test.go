@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestReadersSharePages: Readers of a dataset in compressed pages unpack each page for one another,
 // and the last Reader frees all of them.
 func TestReadersSharePages(t *testing.T) {
 	block, err := os.ReadFile("../archive/testdata/jpeg.mds.zstd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ds := open(t, map[string][]byte{"a.mds.zstd": block}, "a.mds.zstd")
 	memory := NewMemory(0, 4)
 	all := memory.pages.budget.left.Load()

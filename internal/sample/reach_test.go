@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestReadUpToTheCrop: of a JPEG with entry points, the bytes after its crop are not read, however
@@ -22,9 +23,7 @@ func TestReadUpToTheCrop(t *testing.T) {
 		img.Pix[i] = color.Gray{uint8(random.IntN(256))}.Y
 	}
 	var plain bytes.Buffer
-	if err := jpeg.Encode(&plain, img, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&plain, img, nil))
 	with := func(segment string) []byte {
 		return append(append([]byte("\xff\xd8"), segment...), plain.Bytes()[2:]...)
 	}
@@ -45,9 +44,7 @@ func TestReadUpToTheCrop(t *testing.T) {
 	loaders := [2]*Loader{NewLoader(ds, transform, o, known), NewLoader(ds, transform, full, known)}
 	for i, data := range all {
 		img, err := reader.Read(t.Context(), i, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if n, err := reader.MakeEntries(i, img, known); err != nil || n.Made != 1 {
 			t.Skipf("no entry points are made here: %+v, %v", n, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // open opens a dataset of these files, or of the manifest among them.
@@ -21,14 +22,10 @@ func open(t *testing.T, f files, manifest string) *dataset.Dataset {
 	t.Helper()
 	dir := t.TempDir()
 	err := f.write(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := dataset.Options{Prober: Probe, CacheDir: filepath.Join(t.TempDir(), "cache")}
 	ds, err := dataset.Open(t.Context(), filepath.Join(dir, manifest), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -36,9 +33,7 @@ func open(t *testing.T, f files, manifest string) *dataset.Dataset {
 func pngOf(t *testing.T, h, w int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, image.NewGray(image.Rect(0, 0, w, h))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, image.NewGray(image.Rect(0, 0, w, h))))
 	return b.Bytes()
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/facts"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // told is everything that a Builder was told about an image.
@@ -73,9 +74,7 @@ func filled(dir string, n int) (*Builder, []told) {
 func tableOf(t *testing.T, b *Builder) *Table {
 	t.Helper()
 	table, err := b.Table(images+2, nameOf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return table
 }
 
@@ -109,13 +108,9 @@ func TestTable(t *testing.T) {
 			t.Fatalf("%d objects: another is said", n)
 		}
 		path := filepath.Join(t.TempDir(), "new", "a.targets")
-		if err := b.Save(path, []byte(`{"about":2}`)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, b.Save(path, []byte(`{"about":2}`)))
 		again, about, err := Load(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		kept := tableOf(t, again)
 		if string(about) != `{"about":2}` || !reflect.DeepEqual(allOf(kept), want) || kept.Digest() != table.Digest() ||
 			kept.Keypoints != table.Keypoints || kept.HasVisible() != table.HasVisible() || n > 0 && kept.Keypoints != 2 {
@@ -133,9 +128,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	path := filepath.Join(t.TempDir(), "empty")
-	if err := NewBuilder("").Save(path, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, NewBuilder("").Save(path, nil))
 	if b, _, err := Load(path); err != nil || b.Len() != 0 {
 		t.Errorf("nothing was kept: %v", err)
 	}
@@ -159,9 +152,7 @@ func TestSays(t *testing.T) {
 		b.Image("a", 5, 6, false)
 		b.Relabel(func(_, _ int, label int32) int32 { return label - 1<<23 })
 		table, err := b.Table(1, func(int) string { return "a" })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if h, w, oriented := table.Size(0); h != 3 || w != 4 || !oriented {
 			t.Errorf("%s: the size is %d x %d", what, h, w)
 		}
@@ -197,9 +188,7 @@ func TestTexts(t *testing.T) {
 			b.Text(i, []byte(text))
 		}
 		table, err := b.Table(1, func(int) string { return name })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if isObject := name[0] == '{'; isObject && string(table.Text(0)) != name || isObject != (table.Bad(0) == "") {
 			t.Errorf("%s: %s, %s", name, table.Text(0), table.Bad(0))
 		}
@@ -217,9 +206,7 @@ func TestDigest(t *testing.T) {
 			b.Object(b.Image(name, 5, 5, false), o)
 		}
 		table, err := b.Table(2, func(i int) string { return string("ab"[i]) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return table.Digest()
 	}
 	same := func(*Object) {}
@@ -244,9 +231,7 @@ func TestScale(t *testing.T) {
 	b.Object(j, Object{Box: Box{1, 2, 3, 4}})
 	b.Object(i, Object{Box: Box{0.25, 0.5, 0.5, 1}, Keypoints: []Keypoint{{0.5, 0.25, 2}}})
 	table, err := b.Table(2, func(row int) string { return string("ba"[row]) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	table.Scale(func(int) (int, int) { return 100, 200 })
 	if o := table.Objects(1)[0]; o.Box != (Box{50, 50, 100, 100}) || o.Keypoints[0] != (Keypoint{100, 25, 2}) {
 		t.Errorf("%+v", o)
@@ -263,13 +248,9 @@ func TestScale(t *testing.T) {
 func keptFile(t testing.TB) []byte {
 	path := filepath.Join(t.TempDir(), "a")
 	b, _ := filled("", 3000)
-	if err := b.Save(path, []byte(`1`)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, b.Save(path, []byte(`1`)))
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return data
 }
 
@@ -278,9 +259,7 @@ func TestDamaged(t *testing.T) {
 	path, good := filepath.Join(t.TempDir(), "a"), keptFile(t)
 	check := func(what string, data []byte) {
 		t.Helper()
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, data, 0o600))
 		if _, _, err := Load(path); !errors.Is(err, ErrKept) {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -317,9 +296,7 @@ func FuzzKept(f *testing.F) {
 		b := NewBuilder("")
 		if _, err := b.open(changed.Bytes()); err == nil {
 			table, err := b.Table(images, nameOf)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			_, _ = allOf(table), table.Digest()
 		}
 	})

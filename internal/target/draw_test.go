@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestPolygonsLikeCOCO: polygons have the pixels that COCO's own tools give them; see
@@ -38,9 +40,7 @@ func TestPolygonsLikeCOCO(t *testing.T) {
 func TestDrawCovers(t *testing.T) {
 	mask := make([]byte, 2*3)
 	all := []uint32{0, 6}
-	if err := Draw(mask, 2, 3, []Shape{{Class: 4, Runs: all}, {Class: 5, Runs: []uint32{1, 2, 3}}, {Class: -1, Runs: []uint32{4, 1, 1}}}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Draw(mask, 2, 3, []Shape{{Class: 4, Runs: all}, {Class: 5, Runs: []uint32{1, 2, 3}}, {Class: -1, Runs: []uint32{4, 1, 1}}}))
 	// Runs go down the columns.
 	if want := []byte{4, 5, NoClass, 5, 4, 4}; !bytes.Equal(mask, want) {
 		t.Errorf("%v, not %v", mask, want)

@@ -1,6 +1,6 @@
-// Package testkit has what tests of several packages need: build settings, lists of files and
-// mounts, the page cache's view of a file, a Python with given modules, real object stores, and
-// mounts that no other test sees.
+// Package testkit has what tests of several packages need: the end of a test at an error, build
+// settings, lists of files and mounts, the page cache's view of a file, a Python with given modules,
+// real object stores, and mounts that no other test sees.
 package testkit
 
 import (
@@ -16,6 +16,14 @@ import (
 
 	"golang.org/x/sys/unix"
 )
+
+// Must ends a test that cannot go on after an error.
+func Must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // BuildSetting returns a setting that this test was built with, such as CGO_ENABLED.
 func BuildSetting(key string) string {
