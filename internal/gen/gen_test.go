@@ -32,9 +32,7 @@ var testTiles = sync.OnceValue(func() *tiles { return newTiles(1) })
 func makeSet(t *testing.T, o Options) map[string][]byte {
 	t.Helper()
 	o.Dir = filepath.Join(t.TempDir(), "set")
-	if err := Write(context.Background(), o); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(context.Background(), o))
 	return testkit.Files(t, o.Dir)
 }
 
@@ -43,9 +41,7 @@ func makeImage(t testing.TB, m *maker, i int) (data []byte, ext string) {
 	t.Helper()
 	var to bytes.Buffer
 	ext, err := m.image(&to, i)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return to.Bytes(), ext
 }
 
@@ -276,9 +272,7 @@ func TestClasses(t *testing.T) {
 	}
 	// No class is empty.
 	dir := t.TempDir()
-	if err := Write(context.Background(), Options{Dir: dir, Images: 2, Classes: 10, Kind: Mixed}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Write(context.Background(), Options{Dir: dir, Images: 2, Classes: 10, Kind: Mixed}))
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 2 {
 		t.Errorf("entries %v", entries)

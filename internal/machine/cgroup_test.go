@@ -48,9 +48,7 @@ func startHelper(t *testing.T, group, as string) *testkit.Partner {
 	cmd := exec.Command("/proc/self/exe", as)
 	cmd.Env = append(os.Environ(), helperVariable+"="+group)
 	p, err := testkit.StartPartner(cmd, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { _ = p.End() }) // its exit status was checked, or the test has failed
 	return p
 }

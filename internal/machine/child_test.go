@@ -58,9 +58,7 @@ func runChild(t *testing.T, gpu string, env ...string) childReport {
 	// By default the race detector waits a second at exit.
 	cmd.Env = append(append(os.Environ(), childVariable+"="+gpu, "GORACE=atexit_sleep_ms=0"), env...)
 	out, err := testkit.Output(cmd, time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var r childReport
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("%v in %q", err, out)

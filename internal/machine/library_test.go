@@ -13,6 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/batchfs/batchfs/internal/dynlib"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func init() {
@@ -115,14 +116,10 @@ func TestNoDriver(t *testing.T) {
 // none of ours is visible to it. LD_BIND_NOW above tests the linker itself.
 func TestNamesAreComplete(t *testing.T) {
 	self, err := elf.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer self.Close()
 	symbols, err := self.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, s := range symbols {
 		if strings.HasPrefix(s.Name, "nvml") {
 			t.Errorf("the dynamic linker sees %s", s.Name)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestFinishSlices: existing threads, and those that they start, finish their time slices, except
@@ -28,24 +30,16 @@ func TestFinishSlices(t *testing.T) {
 	plain := <-chosen
 	go stay(unix.SCHED_IDLE)
 	idle := <-chosen
-	if err := unix.Setpriority(unix.PRIO_PROCESS, plain, 7); err != nil {
-		t.Fatal(err)
-	}
-	if err := FinishSlices(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Setpriority(unix.PRIO_PROCESS, plain, 7))
+	testkit.Must(t, FinishSlices())
 	go stay(unix.SCHED_NORMAL)
 	later := <-chosen
 	threads, err := os.ReadDir("/proc/self/task")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := 0
 	for _, thread := range threads {
 		id, err := strconv.Atoi(thread.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		attr, err := unix.SchedGetAttr(id, 0)
 		if err != nil {
 			continue // it has ended

@@ -11,15 +11,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // thisMachine is the machine that the tests run on, without a GPU.
 func thisMachine(t *testing.T) Processors {
 	t.Helper()
 	m, err := FindProcessors(NoGPU)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return m
 }
 
@@ -64,13 +64,9 @@ func TestPinnedThreads(t *testing.T) {
 	m.Near = m.Allowed[:1]
 	list := append(slices.Clone(m.Allowed), m.Allowed[0])
 	sets, err := assign(list, len(list)+2, m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	masks, err := kernelMasks(sets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var want []string
 	for _, cpu := range list {
 		want = append(want, fmt.Sprint(cpu))
