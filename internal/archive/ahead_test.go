@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // tracedReader records what is read.
@@ -38,9 +40,7 @@ func scanAhead(t *testing.T, tar []byte, ahead []Span) (c *Contents, seen []stri
 		Memory: func(n int64) error { held += n; return nil },
 		Seen:   func(at Place, data []byte) { seen = append(seen, fmt.Sprintf("%d %.8q", at.Offset, data)) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if held > 1<<20+int64(len(tar)) || held < 0 {
 		t.Errorf("%d bytes were held", held)
 	}
@@ -98,9 +98,7 @@ func TestOldIndex(t *testing.T) {
 	tar, _ := photos(t, 40, 30_000)
 	_, idx := photos(t, 25, 45_700)
 	spans, err := ReadDALI(strings.NewReader(idx), int64(len(tar)), 100, 1000, 50_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want, _, _, _ := scanAhead(t, tar, nil)
 	got, _, _, unfit := scanAhead(t, tar, spans)
 	if diff := cmp.Diff(want, got); diff != "" || unfit != 1 {
@@ -154,9 +152,7 @@ func TestReadsBlocksAhead(t *testing.T) {
 			held += n
 			return nil
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestReads: few reads with a large block, few bytes with a small one.
@@ -54,9 +56,7 @@ func TestMemory(t *testing.T) {
 	tar := tarOf(t, files...)
 	before := inUse()
 	got, err := scan("a.tar", tar, Options{Block: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if per := (inUse() - before) / n; per >= 200 {
 		t.Errorf("%d bytes for each of %d entries", per, n)
 	} else {
@@ -82,9 +82,7 @@ func TestTablesOfContentsAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if i%20 == 0 {
-			if err := p.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, p.Flush())
 		}
 		if _, err := p.Write(make([]struct {
 			Image []byte `parquet:"image"`
@@ -93,9 +91,7 @@ func TestTablesOfContentsAreCharged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(z.Close(), p.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(z.Close(), p.Close()))
 	for name, c := range map[string]struct {
 		data []byte
 		open func(r *bytes.Reader) (any, error)
@@ -107,9 +103,7 @@ func TestTablesOfContentsAreCharged(t *testing.T) {
 		opened, err := c.open(bytes.NewReader(c.data))
 		used, charged := inUse()-before, int64(0)
 		runtime.KeepAlive(opened)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, err := scan(name, c.data, Options{Memory: func(n int64) error { charged += n; return nil }}); err != nil {
 			t.Fatal(err)
 		}

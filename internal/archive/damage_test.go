@@ -210,9 +210,7 @@ func TestUnpackRefuses(t *testing.T) {
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "brotli-v1.parquet", "jpeg.mds.zstd", "raw.beton", "wds-cls.tar"} {
 		b := read(t, name)
 		got, err := scan(name, b, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s := got.Samples[3]
 		room := make([]byte, s.Room()+100)
 		for what, p := range map[string]Place{
@@ -261,9 +259,7 @@ func TestNoAllocation(t *testing.T) {
 	for _, name := range []string{"deflated.zip", "snappy-v1.parquet", "gzip-v1.parquet", "zstd-v2.parquet", "lz4-v1.parquet", "raw.beton", "wds-cls.tar"} {
 		b := read(t, name)
 		got, err := scan(name, b, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		s := got.Samples[3]
 		room, stored := make([]byte, s.Room()), b[s.Offset:][:s.Length]
 		if n := testing.AllocsPerRun(100, func() {

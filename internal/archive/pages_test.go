@@ -9,15 +9,15 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // pageOf is a page with its header, as no writer would write it.
 func pageOf(t *testing.T, h format.PageHeader, body string) string {
 	t.Helper()
 	b, err := thrift.Marshal(&thrift.CompactProtocol{}, h)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return string(b) + body
 }
 
@@ -110,9 +110,7 @@ func TestChunks(t *testing.T) {
 		tab.file = file
 		err = tab.columns()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for want, edit := range map[string]func(c *format.ColumnChunk){
 		"another file": func(c *format.ColumnChunk) { c.FilePath = "/etc/passwd" },
 		"encrypted":    func(c *format.ColumnChunk) { c.EncryptedColumnMetadata = []byte{1} },

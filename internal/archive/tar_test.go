@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // tarOf writes a tar of files: name, contents, name, contents...
@@ -16,16 +18,12 @@ func tarOf(t testing.TB, files ...string) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
 	for i := 0; i < len(files); i += 2 {
-		if err := w.WriteHeader(&tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: 0o644}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(&tar.Header{Name: files[i], Size: int64(len(files[i+1])), Mode: 0o644}))
 		if _, err := w.Write([]byte(files[i+1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 

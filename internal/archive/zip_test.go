@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // zipOf writes a zip with headers as they are given.
@@ -23,13 +25,9 @@ func zipOf(t *testing.T, headers ...zip.FileHeader) []byte {
 		if err == nil && !strings.HasSuffix(h.Name, "/") {
 			_, err = f.Write([]byte("x"))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -44,9 +42,7 @@ func TestZip(t *testing.T) {
 	link.SetMode(0o777 | 1<<27) // fs.ModeSymlink
 	b := zipOf(t, stored(`a\b.jpg`), unix, link, stored("a/b.jpg"), stored("dir.jpg/"), stored(".a/x.jpg"), stored("x.txt"))
 	got, err := scan("a.zip", b, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var names []string
 	for i, s := range got.Samples {
 		names = append(names, s.Name+" "+got.Problems[i])
@@ -93,9 +89,7 @@ func TestBadZip(t *testing.T) {
 func TestBombs(t *testing.T) {
 	zeros := make([]byte, 64<<20)
 	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for coding, b := range map[Coding][]byte{Snappy: snappy.Encode(nil, zeros), Zstd: encoder.EncodeAll(zeros, nil)} {
 		p := Place{Length: int64(len(b)), Block: 100, Size: 100, Coding: coding}
 		var before, after runtime.MemStats
