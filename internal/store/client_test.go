@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestCancel: a context ends a read wherever it is.
@@ -101,9 +103,7 @@ func TestHedge(t *testing.T) {
 		})
 		s := w.open(t, "http://host/", Options{MaxRequests: 320}) // and 10 hedges
 		for range fewLatencies {
-			if err := read(t, s, 0, 100); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, read(t, s, 0, 100))
 		}
 		fast, ended := w.handler, make(chan struct{}, 1000)
 		w.handler = func(w2 http.ResponseWriter, r *http.Request) {
@@ -115,9 +115,7 @@ func TestHedge(t *testing.T) {
 			fast(w2, r)
 		}
 		start := time.Now()
-		if err := read(t, s, 50, 100); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, read(t, s, 50, 100))
 		if d := time.Since(start); d < 27*time.Millisecond || d > 33*time.Millisecond {
 			t.Errorf("the hedge answered after %v", d)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // dialed counts the connections of a site.
@@ -34,9 +36,7 @@ func TestConnectionsAreKept(t *testing.T) {
 		n := dialed(s)
 		for i, wait := range []time.Duration{0, time.Millisecond, idleTime - time.Second, idleTime + time.Second, 0} {
 			time.Sleep(wait) // of the bubble
-			if err := read(t, s, i, 1000); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, read(t, s, i, 1000))
 			if want := int64(1 + i/3); n.Load() != want {
 				t.Errorf("read %d, after %v: %d connections, not %d", i, wait, n.Load(), want)
 			}
@@ -70,14 +70,10 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- read(t, s, 1, 10) }()
 		synctest.Wait()
-		if err := read(t, s, 2, 10); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, read(t, s, 2, 10))
 		time.Sleep(time.Second)
 		<-both
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, <-done)
 		for _, step := range []struct {
 			wait time.Duration
 			open int64
@@ -89,9 +85,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 			time.Sleep(step.wait)
 			synctest.Wait()
 			if step.read {
-				if err := read(t, s, 2, 10); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, read(t, s, 2, 10))
 			}
 			if open.Load() != step.open {
 				t.Errorf("%d open connections, not %d", open.Load(), step.open)
@@ -104,9 +98,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 // the connection.
 func talk(t *testing.T, answers ...[]string) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for _, list := range answers {
@@ -153,13 +145,9 @@ func TestConnectionEndsWhileIdle(t *testing.T) {
 				n = 5000
 			}
 			s, _, err := Open(t.Context(), talk(t, []string{test.first}, []string{answered(n)}), Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer s.Close()
-			if err := read(t, s, 0, n); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, read(t, s, 0, n))
 			for _, h := range s.(*site).pool.hosts {
 				for _, c := range h.idle {
 					c.since = c.since.Add(-test.idle)
@@ -179,9 +167,7 @@ func TestConnectionEndsWhileIdle(t *testing.T) {
 func TestEndlessHead(t *testing.T) {
 	long := "HTTP/1.1 206 Partial Content\r\n" + strings.Repeat("X: "+strings.Repeat("y", 1000)+"\r\n", longestHead/1000)
 	s, _, err := Open(t.Context(), talk(t, []string{long + "\r\n"}), Options{Wait: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer s.Close()
 	if err := read(t, s, 0, 10); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "the head of its answer is too long") {
 		t.Error(err)

@@ -18,6 +18,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const canary = "canary7"
@@ -83,9 +85,7 @@ func TestNoCredentialIsShown(t *testing.T) {
 					o := o
 					o.Logger, o.Wait, o.dial = log, 3*time.Second, w.dial
 					s, name, err := Open(t.Context(), place, o)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					defer s.Close()
 					w.handler = handler
 					found, err1 := s.Stat(t.Context(), name)
@@ -145,9 +145,7 @@ func TestRedirectKeepsCredentials(t *testing.T) {
 				serve(w, r)
 			}
 		}).open(t, "http://user:p@host/a?sig=1", Options{})
-		if err := read(t, s, 0, 10); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, read(t, s, 0, 10))
 		want := "host Basic dXNlcjpw sig=1  bytes=0-9\"v1\"\nhost Basic dXNlcjpw   bytes=0-9\"v1\"\nother    bytes=0-9\"v1\""
 		if got := strings.Join(seen, "\n"); got != want {
 			t.Errorf("requests:\n%s", got)
@@ -227,17 +225,13 @@ func TestTokenCannotBeHad(t *testing.T) {
 func serviceAccount(t *testing.T, tokens string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	file := filepath.Join(t.TempDir(), "key.json")
 	text, _ := json.Marshal(map[string]string{
 		"type": "service_account", "client_email": "a@b", "project_id": "p", "private_key_id": "1", "token_uri": tokens,
 		"private_key": string(pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})),
 	})
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, text, 0o600))
 	t.Setenv("GOOGLE_APPLICATION_CREDENTIALS", file)
 }
 

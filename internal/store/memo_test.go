@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestMemo: what is kept is found for a while, and there is never more than there may be.
@@ -45,9 +47,7 @@ func TestSignatures(t *testing.T) {
 		s := newWire(t, serve).open(t, "s3://bucket/", Options{Endpoint: "http://host"})
 		sign := func(at string, repeated bool) string {
 			place, err := url.Parse(at)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			r, err := s.finish(s.request(t.Context(), place, "", nil), repeated)
 			if err != nil || r.Header.Get("Range") != "" {
 				t.Fatal(r, err)
@@ -89,13 +89,9 @@ func TestPartsShareASignature(t *testing.T) {
 	}))
 	defer server.Close()
 	s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: server.URL})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer s.Close()
-	if err := errors.Join(read(t, s, 0, len(content)), read(t, s, 0, 10), read(t, s, 10, 10), read(t, s, 500, 10)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(read(t, s, 0, len(content)), read(t, s, 0, 10), read(t, s, 10, 10), read(t, s, 500, 10)))
 	if len(parts) != 1 || len(wholes) != 1 || s.(*site).signer.(*awsSigner).signatures.all == nil {
 		t.Error(parts, wholes)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unicode/utf8"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // grantor is a service that gives out credentials, the n-th ones first with n = 1.
@@ -59,9 +61,7 @@ func TestAWSRenews(t *testing.T) {
 	write := func(name, text string, mode os.FileMode) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(text), mode))
 		return path
 	}
 	shared := func(n int) {
@@ -172,9 +172,7 @@ func TestNoCredentials(t *testing.T) {
 	}
 	failing := filepath.Join(dir, "config")
 	text := "[profile broken]\ncredential_process = sh -c 'exit 3'\n"
-	if err := os.WriteFile(failing, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(failing, []byte(text), 0o600))
 	for _, test := range []struct{ place, profile, want string }{
 		{"s3://b/", "", "s3://b/: access denied: no credentials in the environment, the AWS configuration or the machine"},
 		{"az://c@a/", "", "az://c@a/: access denied: no credentials in Azure's default credentials"},

@@ -16,6 +16,8 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestAWSBucketIsElsewhere: the answer names the region, and the request is signed for that.
@@ -35,9 +37,7 @@ func TestAWSBucketIsElsewhere(t *testing.T) {
 	})
 	s := w.open(t, "s3://bucket/", Options{Endpoint: "http://host"})
 	for range 2 {
-		if err := read(t, s, 0, 10); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, read(t, s, 0, 10))
 	}
 	if got := strings.Join(seen, " "); got != "us-east-1 eu-west-3 eu-west-3" {
 		t.Error(got)
@@ -84,17 +84,13 @@ func TestAWSConfiguration(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	bundle := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(bundle, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600))
 	for _, known := range []bool{false, true} {
 		if t.Setenv("AWS_CA_BUNDLE", ""); known {
 			t.Setenv("AWS_CA_BUNDLE", bundle)
 		}
 		s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: server.URL})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if err := read(t, s, 0, 10); known != (err == nil) || err != nil && (!errors.Is(err, ErrAway) || s.Stats().Requests != 1) {
 			t.Errorf("with an authority that is known=%v: %v", known, err)
 		}
@@ -130,13 +126,9 @@ func TestRedirectingGateway(t *testing.T) {
 	}))
 	defer gateway.Close()
 	s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: gateway.URL + "/s3"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer s.Close()
-	if err := read(t, s, 5, 10); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, read(t, s, 5, 10))
 	r := <-asked
 	for name, want := range map[string]string{"Authorization": "", "X-Amz-Security-Token": "", "Range": "bytes=5-14", "If-Match": object.Version} {
 		if got := r.Header.Get(name); got != want {
@@ -163,9 +155,7 @@ func TestAWSExpired(t *testing.T) {
 	a.region.Store(&region)
 	for range 3 {
 		r, err := http.NewRequest(http.MethodGet, "http://host/", nil)
-		if err := errors.Join(err, a.sign(t.Context(), r, false)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(err, a.sign(t.Context(), r, false)))
 		a.renew("AWS4-HMAC-SHA256 Credential=K1/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0")
 	}
 	if keys != 2 {

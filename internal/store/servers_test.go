@@ -32,9 +32,7 @@ func start(t *testing.T, place string, o Options, path string, arguments ...stri
 		default:
 		}
 		s, _, err := Open(t.Context(), place, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		_, err = s.Stat(t.Context(), "none") // waits between its tries
 		answered = !errors.Is(err, ErrAway)
 		s.Close()
@@ -63,9 +61,7 @@ func send(ctx context.Context, s *site, make func() (*http.Request, error)) erro
 
 func TestVersityGateway(t *testing.T) {
 	path, dir := testkit.ServerBinary(t, "versitygw"), t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "data", "bucket"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "data", "bucket"), 0o755))
 	socket := filepath.Join(dir, "s")
 	t.Setenv("AWS_ACCESS_KEY_ID", "AKIATEST")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "canary-secret")
@@ -94,15 +90,11 @@ func TestVersityGateway(t *testing.T) {
 			want = append(want, fmt.Sprintf("many/%04d.x", i), fmt.Sprintf("many/%04d/x", i))
 			for _, name := range want[2*i:] {
 				file := filepath.Join(dir, "data", "bucket", name)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)))
 			}
 		}
 		s, prefix, err := Open(t.Context(), "s3://bucket/many/", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer s.Close()
 		var got []string
 		if err := s.List(t.Context(), prefix, func(o Object) error { got = append(got, o.Name); return nil }); err != nil || !slices.Equal(got, want) {
@@ -112,9 +104,7 @@ func TestVersityGateway(t *testing.T) {
 	t.Run("wrong key", func(t *testing.T) {
 		t.Setenv("AWS_SECRET_ACCESS_KEY", "another-canary")
 		s, name, err := Open(t.Context(), "s3://bucket/a/1.jpg", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer s.Close()
 		_, err = s.Stat(t.Context(), name)
 		if !errors.Is(err, ErrDenied) || !strings.Contains(err.Error(), "SignatureDoesNotMatch, with credentials from EnvConfigCredentials") {
@@ -126,9 +116,7 @@ func TestVersityGateway(t *testing.T) {
 func TestFakeGCSServer(t *testing.T) {
 	t.Parallel()
 	path, dir, port := testkit.ServerBinary(t, "fake-gcs-server"), t.TempDir(), freePort(t)
-	if err := os.Mkdir(filepath.Join(dir, "bucket"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "bucket"), 0o755))
 	o := Options{Endpoint: "http://127.0.0.1:" + port, Anonymous: true}
 	start(t, "gs://bucket/", o, path, "-scheme", "http", "-host", "127.0.0.1", "-port", port, "-public-host", "127.0.0.1:"+port, "-backend", "memory", "-data", dir)
 	conform(t, "gs://bucket/", o, func(s *site, name string, content []byte) (*http.Request, error) {
@@ -152,21 +140,15 @@ func TestAzurite(t *testing.T) {
 		return r, nil
 	}
 	s, _, err := Open(t.Context(), "az://container@ignored/", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer s.Close()
-	if err := send(t.Context(), s.(*site), func() (*http.Request, error) { return change(s.(*site), "", "&restype=container", nil) }); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, send(t.Context(), s.(*site), func() (*http.Request, error) { return change(s.(*site), "", "&restype=container", nil) }))
 	conform(t, "az://container/", o, func(s *site, name string, content []byte) (*http.Request, error) {
 		return change(s, name, "", content)
 	})
 	o.Signature = strings.Replace(o.Signature, "sig=", "sig=canary", 1)
 	s, _, err = Open(t.Context(), "az://container/", o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer s.Close()
 	_, err = s.Stat(t.Context(), "a.txt")
 	if !errors.Is(err, ErrDenied) || strings.Contains(err.Error(), "canary") || !strings.Contains(err.Error(), "AuthorizationFailure") {
@@ -181,14 +163,10 @@ const azuriteToken = "sv=2020-12-06&ss=b&srt=sco&sp=rwlac&se=2199-01-01T00:00:00
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return port
 }
 
@@ -197,9 +175,7 @@ func conform(t *testing.T, place string, o Options, put func(s *site, name strin
 	t.Helper()
 	ctx := t.Context()
 	opened, _, err := Open(ctx, place, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer opened.Close()
 	s := opened.(*site)
 	store := func(name string, content string) {
@@ -229,9 +205,7 @@ func conform(t *testing.T, place string, o Options, put func(s *site, name strin
 	}
 	for name, content := range want {
 		o, err := s.Stat(ctx, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if l, found := listed[name]; found && l != o {
 			t.Errorf("listed as %+v, which is %+v", l, o)
 		}
