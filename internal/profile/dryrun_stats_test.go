@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/keep"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -22,14 +23,10 @@ func TestStatsCountCosts(t *testing.T) {
 	} {
 		costs := shard.NewCosts(n, func(id int64) shard.Cost { return test.cost[id%4] })
 		plan, err := shard.New(shard.Config{Samples: n, Shards: 2, BatchSize: 20, Shuffle: true, PadLastBatch: true, Costs: costs})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		o := &DryRun{plan: plan, costs: costs}
 		s, err := o.Stats(t.Context(), DryRunOptions{Config: keep.Config{Ratio: 0.5}, Cached: true, First: 1, Last: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if s.RawPerBatch != test.raw || s.PackedPerBatch != test.packed || s.HitsPerBatch != (Bounds{10, 10, true}) {
 			t.Errorf("%s: %v raw, %v packed, %v hits", name, s.RawPerBatch, s.PackedPerBatch, s.HitsPerBatch)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // example is a result with every kind of point, including infinite ones.
@@ -32,9 +33,7 @@ func example() *Result {
 // TestPlot: a picture has the model, the measurements, and the answer, or those of them that exist.
 func TestPlot(t *testing.T) {
 	var out bytes.Buffer
-	if err := example().Plot(&out, "svg"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, example().Plot(&out, "svg"))
 	for _, want := range []string{"60 % raw, 40 % encoded, 150 images/s", "encoded : raw", "loading", "decoding", "10:0", "0:10", ">200<"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it does not say %q", want)

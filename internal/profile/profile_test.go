@@ -25,6 +25,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -32,9 +33,7 @@ import (
 func photos(t testing.TB, n int, format string) *dataset.Dataset {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "photos")
-	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: n, Kind: gen.Photo, Classes: 2, Format: format, Workers: 2}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: dir, Images: n, Kind: gen.Photo, Classes: 2, Format: format, Workers: 2}))
 	return open(t, dir)
 }
 
@@ -48,13 +47,9 @@ func ramps(t testing.TB, n, side int) *dataset.Dataset {
 		img.Pix[i] = byte(i / (4 * side))
 	}
 	var file bytes.Buffer
-	if err := png.Encode(&file, img); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&file, img))
 	for i := range n {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), file.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), file.Bytes(), 0o644))
 	}
 	return open(t, dir)
 }
@@ -62,9 +57,7 @@ func ramps(t testing.TB, n, side int) *dataset.Dataset {
 func open(t testing.TB, dir string) *dataset.Dataset {
 	t.Helper()
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -245,14 +238,10 @@ func TestEntryPoints(t *testing.T) {
 		o.Engine.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 32, Width: 32, CropArea: [2]float64{0.08, 1}, CropRatio: [2]float64{0.75, 4.0 / 3}}
 		p := prepared(t, ds, o)
 		r, err := p.start(t.Context(), convert.Shares{Raw: 0.5}, 20, o.Storage, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer r.close()
 		first := r.engine.Stats().JPEGs.Entries
-		if err := r.measure(t.Context(), o.Least); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.measure(t.Context(), o.Least))
 		later := r.engine.Stats().JPEGs.Entries
 		// What is read ahead of the next epoch may be decoded before its entry points are known.
 		again := later.Made - first.Made
@@ -274,16 +263,12 @@ func TestCacheOfARun(t *testing.T) {
 	for _, raw := range []float64{0, 0.5} {
 		s := convert.Shares{Raw: raw}
 		r, err := p.start(t.Context(), s, 40, o.Storage, p.hits.at(s))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got, want := -1.0, p.hits.at(s)
 		near := func() bool { return got > want-0.1 && got < want+0.1 }
 		for turn := 0; turn < 40 && !near(); turn++ { // a plan that comes late costs the hits of its epoch
 			r.before[0], r.before[1] = r.counts()
-			if err := r.measure(t.Context(), o.Least/2); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, r.measure(t.Context(), o.Least/2))
 			got = r.hits()
 		}
 		if n := r.engine.Stats().Batches.Making; n > 0 {
@@ -303,17 +288,11 @@ func TestCacheOfARun(t *testing.T) {
 func prepared(t *testing.T, ds *dataset.Dataset, o Options) *profiler {
 	t.Helper()
 	work, err := makeWorkspace(o.Work, rootOf(ds))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	budget, err := engine.NewBudget(ds, o.Engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p := &profiler{ds: ds, o: o.filled(), budget: budget, work: work.dir}
-	if err := p.prepare(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.prepare(t.Context()))
 	t.Cleanup(func() { _ = work.remove() })
 	return p
 }
@@ -403,21 +382,15 @@ func TestRefusals(t *testing.T) {
 // not.
 func TestBadImagesArePassedOver(t *testing.T) {
 	dir := photos(t, 6, "jpeg").Root
-	if err := os.WriteFile(filepath.Join(dir, "class-000", "junk.jpg"), []byte("no image"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "class-000", "junk.jpg"), []byte("no image"), 0o644))
 	ds := open(t, dir)
 	for i := range 2 {
 		path := filepath.Join(dir, ds.Path(i))
 		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		data, _ := os.ReadFile(path)
 		clear(data[len(data)/2:])
-		if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())))
 	}
 	if p := prepared(t, ds, options(t)); len(p.images) != 4 || p.result.Skipped != 3 {
 		t.Errorf("%d images, %d skipped", len(p.images), p.result.Skipped)
@@ -429,15 +402,11 @@ func TestArchive(t *testing.T) {
 	from, path := photos(t, 6, "jpeg"), filepath.Join(t.TempDir(), "photos.tar")
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
-	if err := errors.Join(w.AddFS(os.DirFS(from.Root)), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(w.AddFS(os.DirFS(from.Root)), w.Close(), os.WriteFile(path, b.Bytes(), 0o644)))
 	originals := map[string]bool{}
 	for i := range from.Len() {
 		data, err := os.ReadFile(filepath.Join(from.Root, from.Path(i)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		originals[string(data)] = true
 	}
 	o := options(t)
@@ -460,9 +429,7 @@ func TestArchive(t *testing.T) {
 // packed ones are not candidates.
 func TestForms(t *testing.T) {
 	mixed := t.TempDir() + "/mixed"
-	if err := gen.Write(t.Context(), gen.Options{Dir: mixed, Images: 60, Kind: gen.Mixed, Classes: 2, Seed: 3}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: mixed, Images: 60, Kind: gen.Mixed, Classes: 2, Seed: 3}))
 	for _, c := range []struct {
 		ds    *dataset.Dataset
 		forms []shard.Cost
@@ -499,9 +466,7 @@ func TestForms(t *testing.T) {
 func TestWorkspaceBesideTheDataset(t *testing.T) {
 	parent := t.TempDir()
 	root := filepath.Join(parent, "photos")
-	if err := os.Mkdir(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(root, 0o755))
 	elsewhere := t.TempDir()
 	for _, c := range []struct{ asked, root, want string }{
 		{"", root, parent},
@@ -509,9 +474,7 @@ func TestWorkspaceBesideTheDataset(t *testing.T) {
 		{"", "/proc", os.TempDir()}, // on another device than its parent directory
 	} {
 		w, err := makeWorkspace(c.asked, c.root)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := filepath.Dir(w.dir); got != c.want {
 			t.Errorf("asked for %q beside %s: it is in %s", c.asked, c.root, got)
 		}
@@ -530,20 +493,14 @@ func TestAbandonedWorkspaces(t *testing.T) {
 	parent := t.TempDir()
 	begin := func() workspace {
 		w, err := makeWorkspace(parent, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { _ = w.remove() })
-		if err := os.WriteFile(filepath.Join(w.dir, "copy"), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(w.dir, "copy"), nil, 0o644))
 		return w
 	}
 	other, link, file := filepath.Join(parent, "photos"), filepath.Join(parent, workspaceName+"link"), filepath.Join(parent, workspaceName+"file")
 	err := errors.Join(os.Mkdir(other, 0o755), os.Symlink(other, link), os.WriteFile(file, nil, 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	killed, lives := begin(), begin()
 	killed.lock.Close() // as the kernel does
 	begin()
