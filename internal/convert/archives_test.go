@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // pack writes a tar of the files of a directory, in the order of their names. Symbolic links become
@@ -21,29 +22,21 @@ import (
 func pack(t testing.TB, name, dir string, more ...string) {
 	t.Helper()
 	f, err := os.Create(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	w := tar.NewWriter(f)
-	if err := w.AddFS(os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.AddFS(os.DirFS(dir)))
 	for k := 0; k < len(more); k += 2 {
 		h := &tar.Header{Name: more[k], Size: int64(len(more[k+1])), Mode: 0o644}
 		if more[k+1] == "" {
 			h.Typeflag, h.Linkname = tar.TypeSymlink, "/nowhere"
 		}
-		if err := w.WriteHeader(h); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, w.WriteHeader(h))
 		if _, err := w.Write([]byte(more[k+1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, w.Close())
 }
 
 // TestConvertArchives: from a tar or a store, the same samples become raw, with the same pixels, as
@@ -51,9 +44,7 @@ func pack(t testing.TB, name, dir string, more ...string) {
 // single run.
 func TestConvertArchives(t *testing.T) {
 	dir := filepath.Dir(small(t))
-	if err := os.Remove(filepath.Join(dir, "small/b/gone.png")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(filepath.Join(dir, "small/b/gone.png")))
 	pack(t, filepath.Join(dir, "small.tar"), filepath.Join(dir, "small"))
 	server := httptest.NewServer(&fakestore.Server{Dir: filepath.Dir(dir)})
 	defer server.Close()
@@ -61,9 +52,7 @@ func TestConvertArchives(t *testing.T) {
 	openAny := func(path string) *dataset.Dataset {
 		o := dataset.Options{Prober: sample.Probe, Rescan: true, Store: store.Options{Endpoint: server.URL, Anonymous: true}}
 		ds, err := dataset.Open(context.Background(), path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { ds.Close() })
 		return ds
 	}
@@ -131,15 +120,11 @@ func TestConvertOrdered(t *testing.T) {
 	// As labels, names would change if classes have an order of their own, or no samples.
 	for _, classes := range [][]string{{"dog", "cat"}, {"cat", "cow", "dog"}} {
 		was, err := dataset.Open(context.Background(), filepath.Join(dir, "x.tar"), dataset.Options{Prober: sample.Probe, Rescan: true, Classes: classes})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer was.Close()
 		out := filepath.Join(t.TempDir(), "out")
 		r, err := Write(context.Background(), was, out, Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		text, err := os.ReadFile(r.Classes)
 		if names, _ := dataset.ParseClasses(text); err != nil || !slices.Equal(names, classes) {
 			t.Errorf("%s holds %q, %v", r.Classes, names, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -38,9 +39,7 @@ func columnsIn(t *testing.T, path string) (all []dataset.Row) {
 	}
 	defer rows.Close()
 	if rows.InOrder = true; rows.Packed {
-		if err := rows.Look(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, rows.Look(t.Context()))
 	}
 	err = rows.Each(t.Context(), func(string) bool { return true }, nil, func(r *dataset.Row) error {
 		for _, name := range []string{"mask", "pose"} {
@@ -61,9 +60,7 @@ func columnsIn(t *testing.T, path string) (all []dataset.Row) {
 		all = append(all, dataset.Row{Height: r.Height, Width: r.Width, Columns: r.Columns})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -127,13 +124,9 @@ func TestColumns(t *testing.T) {
 				sameSamples(t, open(t, path), open(t, r.Manifest))
 				if strings.HasSuffix(name, ".parquet") { // other programs read it, too
 					text, err := os.ReadFile(r.Manifest)
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					file, err := parquet.OpenFile(bytes.NewReader(text), int64(len(text)))
-					if err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, err)
 					for _, column := range []string{"caption (STRING)", "more (JSON)", "mask (STRING)"} {
 						if schema := file.Schema().String(); !strings.Contains(schema, column) {
 							t.Errorf("no %s in %s", column, schema)
@@ -164,9 +157,7 @@ func TestColumnsOfParquet(t *testing.T) {
 			lines = append(lines, line{picture{pngOf(t, 3, 2+i, false)}, picture{pngOf(t, 3, 2+i, true)}, fmt.Sprint(k, i), nil})
 		}
 		var text bytes.Buffer
-		if err := parquet.Write(&text, lines); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, parquet.Write(&text, lines))
 		write(t, filepath.Join(dir, fmt.Sprintf("%d.parquet", k)), text.Bytes())
 	}
 	_, r := convert(t, dir, Options{Shares: Shares{Raw: 0.5}, Rows: rowsOf(dir)})
@@ -183,9 +174,7 @@ func TestColumnsOfParquet(t *testing.T) {
 // pixels.
 func TestColumnsThatDoNotFit(t *testing.T) {
 	dir := t.TempDir()
-	if err := gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, "d"), Images: 60, Kind: gen.Mixed, Seed: 3}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, "d"), Images: 60, Kind: gen.Mixed, Seed: 3}))
 	folder := open(t, filepath.Join(dir, "d"))
 	text := "path,caption,boxes\n"
 	turned := map[string]bool{}
@@ -246,19 +235,13 @@ func TestColumnsRefused(t *testing.T) {
 		if err := run("path,mask\na.png,"+mask+"\n", false); !errors.Is(err, ErrName) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", mask, err)
 		}
-		if err := os.RemoveAll(out + stagingSuffix); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(out+stagingSuffix))
 	}
 	if err := run("path,mask\na.png,../e\n", true); err != nil {
 		t.Errorf("a directory: %v", err)
 	}
-	if err := os.RemoveAll(out); err != nil {
-		t.Fatal(err)
-	}
-	if err := run("path,caption,mask\na.png,one,../e/a.png\n", true); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(out))
+	testkit.Must(t, run("path,caption,mask\na.png,one,../e/a.png\n", true))
 	if err := run("path,caption,mask\na.png,two,../e/a.png\n", true); !errors.Is(err, ErrSource) {
 		t.Errorf("another caption: %v", err)
 	}

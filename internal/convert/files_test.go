@@ -18,7 +18,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/shard"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestSmallTree checks the result for every kind of file, by name, with links and with copies.
@@ -31,9 +31,7 @@ func TestSmallTree(t *testing.T) {
 			}
 			out := filepath.Join(dir, "out")
 			r, err := Write(context.Background(), open(t, path), out, Options{Shares: Shares{Raw: 1}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var names []string
 			for name, text := range contents(t, out) {
 				if text[0] != 'd' {
@@ -80,13 +78,9 @@ func TestSmallTree(t *testing.T) {
 func sameFile(t *testing.T, a, b string, linked bool) {
 	t.Helper()
 	was, err := os.Stat(a)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	is, err := os.Stat(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if os.SameFile(was, is) != linked || was.Mode() != is.Mode() || !was.ModTime().Equal(is.ModTime()) {
 		t.Errorf("%s: %v %v, was %v %v; the same: %v", b, is.Mode(), is.ModTime(), was.Mode(), was.ModTime(), os.SameFile(was, is))
 	}
@@ -100,15 +94,9 @@ func sameFile(t *testing.T, a, b string, linked bool) {
 // TestPermissions: the result makes nothing readable that was not.
 func TestPermissions(t *testing.T) {
 	path := small(t)
-	if err := os.Chmod(filepath.Join(path, "a"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(path, "b/0.png"), 0o400); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(path, 0o710); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(filepath.Join(path, "a"), 0o700))
+	testkit.Must(t, os.Chmod(filepath.Join(path, "b/0.png"), 0o400))
+	testkit.Must(t, os.Chmod(path, 0o710))
 	out, _ := convert(t, path, Options{Shares: Shares{Raw: 1}})
 	for name, want := range map[string]fs.FileMode{"": 0o710, "a": 0o700, "b": 0o755, "a/0.png.bmp": 0o640, "b/0.png.bmp": 0o400} {
 		info, err := os.Stat(filepath.Join(out, name))
@@ -125,13 +113,9 @@ func TestLinks(t *testing.T) {
 	write(t, filepath.Join(dir, "store/1"), pngOf(t, 3, 3, false))
 	write(t, filepath.Join(dir, "elsewhere/x.png"), pngOf(t, 2, 3, false))
 	write(t, filepath.Join(dir, "elsewhere/y.png"), pngOf(t, 3, 2, false))
-	if err := os.MkdirAll(filepath.Join(dir, "d/a"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "d/a"), 0o755))
 	for link, to := range map[string]string{"d/b": "../elsewhere", "d/a/1.png": "../../store/1", "d/a/2.png": "../../store/1"} {
-		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	path := filepath.Join(dir, "d")
 	for _, ratio := range []float64{0, 0.5, 1} {
@@ -145,24 +129,6 @@ func TestLinks(t *testing.T) {
 		if r.Linked+r.Converted != 4 {
 			t.Errorf("reported %+v", r)
 		}
-	}
-}
-
-// TestFlat: a flat directory stays flat, without labels.
-func TestFlat(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "flat")
-	for _, name := range []string{"x.png", "x.jpg", "z.png", "y.bmp"} {
-		write(t, filepath.Join(dir, name), pngOf(t, 3, 4, false))
-	}
-	write(t, filepath.Join(dir, "notes/readme"), nil)
-	out, r := convert(t, dir, Options{Shares: Shares{Raw: 0.5}, Format: PPM})
-	is := open(t, out)
-	sameSamples(t, open(t, dir), is)
-	if raw, labels := formCount(is, shard.Raw); raw != 2 || labels[-1] != 2 || r.Raw != 2 {
-		t.Errorf("%d raw, %v; %+v", raw, labels, r)
-	}
-	if len(contents(t, out)) != 6 {
-		t.Errorf("holds %v", contents(t, out))
 	}
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -27,9 +28,7 @@ import (
 func open(t testing.TB, path string) *dataset.Dataset {
 	t.Helper()
 	ds, err := openDataset(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -43,13 +42,9 @@ func openDataset(path string) (*dataset.Dataset, error) {
 func mixed(t testing.TB) string {
 	t.Helper()
 	from, err := makeMixed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	to := filepath.Join(t.TempDir(), "mixed")
-	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.CopyFS(to, os.DirFS(from)))
 	return to
 }
 
@@ -85,16 +80,12 @@ type image struct {
 func decodeFile(t testing.TB, data []byte) image {
 	t.Helper()
 	h, err := decode.ReadHeader(data, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	height, width := h.Size(false)
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()
 	i := image{height, width, make([]byte, 3*height*width)}
-	if err := d.Decode(decode.Image{Pix: i.rgb, Stride: 3 * width, Height: height, Width: width}, data, h); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(decode.Image{Pix: i.rgb, Stride: 3 * width, Height: height, Width: width}, data, h))
 	return i
 }
 
@@ -102,9 +93,7 @@ func decodeFile(t testing.TB, data []byte) image {
 func readSample(t testing.TB, ds *dataset.Dataset, i int) (data []byte, decoded image) {
 	t.Helper()
 	data, _, _, err := ds.LoadPart(context.Background(), i, 0, nil, func(n int) []byte { return make([]byte, n) }, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return data, decodeFile(t, data)
 }
 
@@ -143,9 +132,7 @@ func contents(t testing.TB, dir string) map[string]string {
 		all[rel] = text
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -181,20 +168,14 @@ func small(t testing.TB) string {
 	} {
 		write(t, filepath.Join(dir, name), data)
 	}
-	if err := os.Symlink("/nowhere", filepath.Join(dir, "b/gone.png")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink("/nowhere", filepath.Join(dir, "b/gone.png")))
 	return dir
 }
 
 func write(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, data, 0o640); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	testkit.Must(t, os.WriteFile(path, data, 0o640))
 }
 
 func picture(h, w int, gray bool) *images.RGBA {
@@ -213,18 +194,14 @@ func picture(h, w int, gray bool) *images.RGBA {
 func pngOf(t testing.TB, h, w int, gray bool) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := png.Encode(&b, picture(h, w, gray)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&b, picture(h, w, gray)))
 	return b.Bytes()
 }
 
 func bmpOf(t testing.TB, h, w int) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := bmp.Encode(&b, picture(h, w, false)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, bmp.Encode(&b, picture(h, w, false)))
 	return b.Bytes()
 }
 

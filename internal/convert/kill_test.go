@@ -25,9 +25,7 @@ import (
 func runChild(t *testing.T, path, out string, o Options, step int) (died bool) {
 	t.Helper()
 	options, err := json.Marshal(childOptions{o.Shares, o.Format, o.Seed, o.Workers, o.Manifest, o.Part})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, err = testkit.Output(exec.Command(os.Args[0], childArgument, path, out, string(options), fmt.Sprint(step)), time.Minute)
 	var exit *exec.ExitError
 	if died = errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL; err != nil && !died {
@@ -91,9 +89,7 @@ func TestKilledAnywhere(t *testing.T) {
 func uninterrupted(t *testing.T, path, out string, o Options) map[string]string {
 	t.Helper()
 	r, err := Write(context.Background(), open(t, path), out, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !slices.ContainsFunc(r.Unreadable, func(u dataset.BadFile) bool { return strings.HasSuffix(u.Path, "a/3.png") }) {
 		t.Fatalf("a/3.png was not chosen: %+v", r)
 	}

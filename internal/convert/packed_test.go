@@ -10,6 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -67,9 +68,7 @@ func TestPackedEvenly(t *testing.T) {
 		t.Skip("this build packs no JPEGs")
 	}
 	path := filepath.Join(t.TempDir(), "photos")
-	if err := gen.Write(t.Context(), gen.Options{Dir: path, Images: 40, Kind: gen.Photo, Classes: 4, Seed: 3}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: path, Images: 40, Kind: gen.Photo, Classes: 4, Seed: 3}))
 	out, r := convert(t, path, Options{Shares: Shares{Raw: 0.2, Packed: 0.5}, Seed: 1})
 	is := open(t, out)
 	_, raws := formCount(is, shard.Raw)

@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestStoredShrunk: resizing shows the same pixels for images stored at that size as for the
@@ -41,13 +42,9 @@ func resized(t *testing.T, ds *dataset.Dataset, o resample.Options) (all [][]byt
 	defer r.Close()
 	for i := range ds.Len() {
 		img, err := r.Read(t.Context(), i, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		pix := make([]byte, 3*o.Height*o.Width)
-		if err := r.Draw(img, o.Choose(0, int64(i), img.Height, img.Width), pixels.Target{Pix: pix, Stride: 3 * o.Width}); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, r.Draw(img, o.Choose(0, int64(i), img.Height, img.Width), pixels.Target{Pix: pix, Stride: 3 * o.Width}))
 		all = append(all, pix)
 	}
 	return all

@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // interrupted leaves an unfinished run: it is cancelled after some samples.
@@ -58,9 +60,7 @@ func TestResume(t *testing.T) {
 	cutOff(t, raws[0])
 	write(t, strings.TrimSuffix(raws[1], filepath.Ext(raws[1])), []byte("of a sample that was spoilt for a moment"))
 	write(t, filepath.Join(stage, scratchName, "0"), []byte("half a fi"))
-	if err := os.Chtimes(raws[1], time.Time{}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(raws[1], time.Time{}, time.Now()))
 	r := again(t, path, out, o, want, "after an interruption")
 	if !r.Resumed || r.Reused < whole-3 { // two files that are no longer complete, and the marker
 		t.Errorf("%d files were whole, but reported: %+v", whole, r)
@@ -90,15 +90,9 @@ func TestResumeKeepsOthers(t *testing.T) {
 func cutOff(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(path, info.Size()-1); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(path, time.Time{}, info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.Truncate(path, info.Size()-1))
+	testkit.Must(t, os.Chtimes(path, time.Time{}, info.ModTime()))
 }
 
 // TestOtherRunRefused: a run with other settings or another dataset neither continues an
@@ -127,9 +121,7 @@ func TestOtherRunRefused(t *testing.T) {
 	if _, err := Write(t.Context(), open(t, out+stagingSuffix), out, o); !errors.Is(err, ErrInside) {
 		t.Errorf("an unfinished tree converted into its own output: %v", err)
 	}
-	if err := os.Chtimes(filepath.Join(path, "b/0.png"), time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(filepath.Join(path, "b/0.png"), time.Time{}, time.Now().Add(-time.Hour)))
 	refused(o, ErrSource, "")
 }
 
@@ -147,9 +139,7 @@ func TestFinishedIsNotOverwritten(t *testing.T) {
 		}
 	}
 	refused(0.6, "with other settings: raw ratio 0.5, now 0.6")
-	if err := os.Chtimes(filepath.Join(path, "b/deep/x.png"), time.Time{}, time.Unix(1, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(filepath.Join(path, "b/deep/x.png"), time.Time{}, time.Unix(1, 0)))
 	refused(0.5, "before the dataset changed")
 	if diff := cmp.Diff(before, contents(t, filepath.Dir(out))); diff != "" {
 		t.Error(diff)
@@ -196,14 +186,10 @@ func TestPlacesRefused(t *testing.T) {
 	write(t, filepath.Join(dir, "damaged"+stagingSuffix, markerName), []byte("{"))
 	write(t, filepath.Join(dir, "damaged"+stagingSuffix, "note"), nil)
 	write(t, filepath.Join(dir, "flat"+stagingSuffix), nil)
-	if err := os.Symlink(path, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(path, filepath.Join(dir, "link")))
 	before := contents(t, dir)
 	for _, name := range []string{"pipe", "unfinished" + stagingSuffix} { // contents would wait for them
-		if err := errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), unix.Mkfifo(filepath.Join(dir, name, markerName), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.Mkdir(filepath.Join(dir, name), 0o755), unix.Mkfifo(filepath.Join(dir, name, markerName), 0o600)))
 	}
 	for out, want := range map[string]error{
 		filepath.Join(dir, "full"):       ErrNotEmpty,
@@ -224,9 +210,7 @@ func TestPlacesRefused(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"pipe", "unfinished" + stagingSuffix} {
-		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.RemoveAll(filepath.Join(dir, name)))
 	}
 	if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
 		t.Error(diff)
@@ -236,12 +220,8 @@ func TestPlacesRefused(t *testing.T) {
 func TestEmptyPlacesTaken(t *testing.T) {
 	path, dir := small(t), t.TempDir()
 	real, link := filepath.Join(dir, "real"), filepath.Join(dir, "link")
-	if err := os.Mkdir(real, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(real, link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(real, 0o755))
+	testkit.Must(t, os.Symlink(real, link))
 	// As left by a run that died before or while it wrote its marker.
 	write(t, filepath.Join(real+stagingSuffix, markerName), []byte(`{"version":2,`))
 	if r, err := Write(context.Background(), open(t, path), link, Options{Shares: Shares{Raw: 0.5}}); err != nil || r.Out != real || r.Resumed {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // tmpfs mounts a tmpfs with the given options.
@@ -39,9 +41,7 @@ func onDisk(t *testing.T, dir string) (bytes int64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return bytes
 }
 
@@ -63,9 +63,7 @@ func TestSpaceIsKnown(t *testing.T) {
 				}
 				plan = p
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if plan.Linked != r.Linked || plan.Copied != r.Copied || plan.Cloned != r.Cloned || plan.Raw != r.Raw || (plan.Copied > 0) != copies {
 				t.Errorf("announced %+v, done %+v", plan, r)
 			}
@@ -92,9 +90,7 @@ func TestSpaceIsKnown(t *testing.T) {
 // TestSpaceOfLinks: a broken link does not decide how the other samples are kept.
 func TestSpaceOfLinks(t *testing.T) {
 	path := small(t)
-	if err := os.Symlink("/nowhere", filepath.Join(path, "a/!.png")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink("/nowhere", filepath.Join(path, "a/!.png")))
 	var plan Plan
 	if _, r := convert(t, path, Options{Announce: func(p Plan) { plan = p }}); plan.Linked != 11 || plan.Copied != 0 || r.Linked != 9 || r.Symlinked != 2 {
 		t.Errorf("announced %+v, done %+v", plan, r)
@@ -142,9 +138,7 @@ func TestDiskFull(t *testing.T) {
 	if _, err := Write(context.Background(), open(t, path), out, o); !errors.Is(err, ErrSpace) {
 		t.Errorf("with the disk still full: %v", err)
 	}
-	if err := os.Remove(ballast); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(ballast))
 	again(t, path, out, o, want, "with room")
 }
 
@@ -156,9 +150,7 @@ func TestMountpointRefused(t *testing.T) {
 		t.Errorf("on another file system: %v", err)
 	}
 	bound := t.TempDir()
-	if err := unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Mount(t.TempDir(), bound, "", unix.MS_BIND, ""))
 	defer unix.Unmount(bound, unix.MNT_DETACH)
 	if _, err := Write(context.Background(), ds, bound, Options{Shares: Shares{Raw: 0.5}}); !errors.Is(err, ErrMountpoint) {
 		t.Errorf("on the same one: %v", err)
