@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestAliveUntilTheOtherSideEnds: poll reports a hangup at one end of a pipe and an error at the
@@ -15,9 +17,7 @@ import (
 func TestAliveUntilTheOtherSideEnds(t *testing.T) {
 	for _, what := range []string{"hangup", "error"} {
 		stays, goes, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if what == "error" {
 			stays, goes = goes, stays
 		}
@@ -36,9 +36,7 @@ func TestAliveUntilTheOtherSideEnds(t *testing.T) {
 // connection seem dead.
 func TestAliveDespiteSignals(t *testing.T) {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer w.Close()
 	c := connection{device: r}
 	runtime.LockOSThread()

@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -22,29 +23,21 @@ import (
 func TestPathsThatAreNotUTF8(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{strings.Repeat("\xfe", 200), strings.Repeat("\xff", 200), strings.Repeat("é", 100), "fine"} {
-		if err := os.WriteFile(filepath.Join(dir, name+".ppm"), []byte("P6 1 1 255\n123"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name+".ppm"), []byte("P6 1 1 255\n123"), 0o600))
 	}
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: sample.Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer ds.Close()
 	c, err := catalog.New(ds, catalog.Options{
 		Config: shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 20},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	doc, err := RenderSmall(c, c.Describe(engine.Key{}), layout.JSON)
 	if want := batchDocumentSize(4, longestPath(ds)); err != nil || int64(len(doc)) != want {
 		t.Fatalf("%d bytes of %d: %v", len(doc), want, err)
 	}
 	var batch batchDocument
-	if err := json.Unmarshal(doc, &batch); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(doc, &batch))
 	for _, s := range batch.Samples {
 		path, odd := s.Path, strings.Contains(s.Path, "\ufffd")
 		if odd {

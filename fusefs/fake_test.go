@@ -28,7 +28,6 @@ type fakeSource struct {
 	shards, epochs, most int // most: batches of an epoch
 	spec                 layout.Spec
 	anonymous            bool // files have no descriptor
-	oddFd                bool // the kernel refuses the descriptors
 	gpu                  bool
 	before               func(context.Context, engine.Key) error // called by Open
 
@@ -154,14 +153,7 @@ func (s *fakeSource) Open(ctx context.Context, k engine.Key, f layout.Form) (fil
 		}
 	}
 	opened := &fakeFile{source: s, fd: -1, data: s.content(k, f)}
-	switch {
-	case s.oddFd:
-		fd, err := unix.Open("/dev/zero", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			return nil, err
-		}
-		opened.fd = fd
-	case !s.anonymous:
+	if !s.anonymous {
 		if err := opened.back(); err != nil {
 			return nil, err
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/moby/sys/mountinfo"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const someMounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
@@ -20,9 +22,7 @@ const someMounts = `22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/root rw
 // order of the lines.
 func TestTopMount(t *testing.T) {
 	entries, err := mountinfo.GetMountsFromReader(strings.NewReader(someMounts), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for range entries {
 		entries = append(entries[1:], entries[0])
 		for path, want := range map[string]identity{
@@ -42,20 +42,13 @@ func TestTopMount(t *testing.T) {
 
 func TestRealPath(t *testing.T) {
 	dir, err := realPath(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.Mkdir(dir+"/real", 0o700))
-	must(os.Mkdir(dir+"/real/mnt", 0o700))
-	must(os.Symlink("real", dir+"/dirlink"))
-	must(os.Symlink("dirlink/mnt", dir+"/relative"))
-	must(os.Symlink(dir+"/relative", dir+"/absolute"))
-	must(os.Symlink("loop", dir+"/loop"))
+	testkit.Must(t, err)
+	testkit.Must(t, os.Mkdir(dir+"/real", 0o700))
+	testkit.Must(t, os.Mkdir(dir+"/real/mnt", 0o700))
+	testkit.Must(t, os.Symlink("real", dir+"/dirlink"))
+	testkit.Must(t, os.Symlink("dirlink/mnt", dir+"/relative"))
+	testkit.Must(t, os.Symlink(dir+"/relative", dir+"/absolute"))
+	testkit.Must(t, os.Symlink("loop", dir+"/loop"))
 	for _, name := range []string{"real/mnt", "dirlink/mnt", "relative", "absolute", "real/../real/mnt/"} {
 		if got, err := realPath(dir + "/" + name); got != dir+"/real/mnt" || err != nil {
 			t.Errorf("%s: %s, %v", name, got, err)

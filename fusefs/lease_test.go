@@ -7,6 +7,8 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestLeases: each open of a batch on the GPU has its own file, past the page cache, and closes it
@@ -44,17 +46,11 @@ func TestLeases(t *testing.T) {
 // has ended.
 func TestLeaseOfADyingProcess(t *testing.T) {
 	cmd := exec.Command("true")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, cmd.Start())
 	defer cmd.Wait()
-	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil))
 	var end [2]int // this stands for its pidfd, which is readable by now
-	if err := unix.Pipe2(end[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Pipe2(end[:], unix.O_CLOEXEC))
 	closed := make(chan struct{})
 	(&opener{cmd.Process.Pid, end[0]}).outlived(func() { close(closed) })
 	select {
@@ -75,9 +71,7 @@ func TestOpeners(t *testing.T) {
 		{uint32(unix.Gettid()), os.Getpid(), false}, {uint32(os.Getppid()), os.Getppid(), false}, {0, 0, true},
 	} {
 		o, err := openerOf(c.thread)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if o.pid != c.pid || (o.pidfd >= 0) != (c.pid != 0) || dying(o.pid) != c.dying {
 			t.Errorf("thread %d: %+v, dying %v", c.thread, o, dying(o.pid))
 		}

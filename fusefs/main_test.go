@@ -39,7 +39,6 @@ func TestMain(m *testing.M) {
 var parts = map[string]func(mountpoint string) error{
 	"part-check":  func(path string) error { _, err := emptyDirectory(path); return err },
 	"part-umount": func(path string) error { _, err := Unmount(context.Background(), path, false); return err },
-	"part-detach": func(path string) error { _, err := Unmount(context.Background(), path, true); return err },
 }
 
 // play runs a part in another process and returns its output.
@@ -65,9 +64,7 @@ func command(t *testing.T, args ...string) (string, error) {
 func python(t *testing.T, program string, args ...string) string {
 	t.Helper()
 	out, err := command(t, append([]string{testkit.Python(t), "-c", program}, args...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.TrimSpace(out)
 }
 
@@ -101,9 +98,7 @@ func mounted(t *testing.T, src *fakeSource, o Options) *Session {
 		o.List = listed
 	}
 	s, err := mount(t.TempDir(), src, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := s.Unmount(); err != nil {
 			t.Errorf("at the end of the test: %v", err)
@@ -128,30 +123,17 @@ type process struct {
 
 func start(t *testing.T, args ...string) *process {
 	t.Helper()
-	return prepare(args...).run(t)
-}
-
-func prepare(args ...string) *process {
 	p := &process{cmd: exec.Command(args[0], args[1:]...)}
 	p.cmd.Dir = "/"
 	p.cmd.Stderr = os.Stderr
-	return p
-}
-
-func (p *process) run(t *testing.T) *process {
-	t.Helper()
 	var err error
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.out = bufio.NewReader(out)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.cmd.Start())
 	t.Cleanup(func() { // for tests that failed half-way
 		_ = p.cmd.Process.Kill()
 		_ = p.cmd.Wait()
@@ -176,20 +158,9 @@ func (p *process) tell(t *testing.T, line string) {
 	}
 }
 
-// finish ends the process's input and waits for it to exit.
-func (p *process) finish(t *testing.T) {
-	t.Helper()
-	p.in.Close()
-	if err := p.cmd.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
 func (p *process) kill(t *testing.T, signal syscall.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(signal); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.cmd.Process.Signal(signal))
 }
 
 // batchPath is the path of a batch of the fake source below a mountpoint.

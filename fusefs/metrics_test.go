@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/engine"
 	jpegs "github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/internal/tier"
 )
 
@@ -79,9 +80,7 @@ func TestStatsKeys(t *testing.T) {
 		FUSE     struct{ Opens, Reads int64 }
 	}
 	text := f.document(node{kind: statsDoc})
-	if err := json.Unmarshal(text, &doc); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(text, &doc))
 	if doc.ReadPath != "passthrough" || doc.FUSE.Opens != 3 || doc.FUSE.Reads != 4 || text[len(text)-1] != '\n' {
 		t.Errorf("%s", text)
 	}
@@ -91,9 +90,7 @@ func TestStatsKeys(t *testing.T) {
 // with all its keys, and every metric.
 func TestStatisticsAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/files.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, table, _ := strings.Cut(string(text), "\n## Statistics\n")
 	row := func(object string) string {
 		for line := range strings.Lines(table) {

@@ -3,7 +3,6 @@ package fusefs
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,29 +17,6 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
-
-var readPaths = []string{"passthrough", "direct"}
-
-// readAnyWay prints a file's size according to stat, and the SHA-256 of its content as read
-// by read, by pread in an odd order, and through a shared mapping.
-const readAnyWay = `
-import hashlib, mmap, os, sys
-for path in sys.argv[1:]:
-    size = os.stat(path).st_size
-    fd = os.open(path, os.O_RDONLY)
-    found = []
-    with open(path, "rb", buffering=0) as f:
-        found.append(f.read())
-    pieces = {at: os.pread(fd, 977, at) for at in reversed(range(0, size, 977))}
-    found.append(b"".join(pieces[at] for at in sorted(pieces)))
-    if size:
-        found.append(mmap.mmap(fd, size, mmap.MAP_SHARED, mmap.PROT_READ).read())
-        found.append(mmap.mmap(fd, size, mmap.MAP_PRIVATE, mmap.PROT_READ).read())
-    os.close(fd)
-    print(size, *{hashlib.sha256(b).hexdigest() for b in found})
-`
-
-func sum(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }
 
 // TestMountRequests counts the requests for large files: none if the kernel serves them
 // itself, otherwise one per MiB. There may be two more: for a buffer that starts in the
@@ -83,65 +59,6 @@ func TestRequestSize(t *testing.T) {
 		if got := requestSize(c.read, c.limit); got != c.want {
 			t.Errorf("%s, with a limit of %d: requests of %d bytes, want %d", c.read, c.limit, got, c.want)
 		}
-	}
-}
-
-// gate makes every open of a source wait until it is let through, and reports each one that
-// arrives.
-func gate(src *fakeSource) (came chan struct{}, through chan struct{}) {
-	came, through = make(chan struct{}, 100), make(chan struct{})
-	src.before = func(ctx context.Context, _ engine.Key) error {
-		came <- struct{}{}
-		select {
-		case <-through:
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	return came, through
-}
-
-// TestMountTogether: many processes that open one batch at once see the same bytes,
-// whichever was first.
-func TestMountTogether(t *testing.T) {
-	for _, path := range readPaths {
-		t.Run(path, func(t *testing.T) {
-			src := newFake()
-			came, through := gate(src)
-			s := mounted(t, src, Options{ReadPath: path})
-			file := batchPath(s.Path(), 2, 3, 4, layout.NPY)
-			var readers []*process
-			for range 6 {
-				readers = append(readers, start(t, testkit.Python(t), "-c", readAnyWay, file))
-				<-came
-			}
-			close(through)
-			k := engine.Key{Shard: 2, Epoch: 3, Batch: 4}
-			for _, r := range readers {
-				r.expect(t, fmt.Sprint(src.Size(k, layout.NPY), " ", sum(src.content(k, layout.NPY))))
-				r.finish(t)
-			}
-		})
-	}
-}
-
-// TestMountRefusedFile: on a passthrough mount, a file that the kernel refuses to serve is
-// read through the daemon, even by two processes at once.
-func TestMountRefusedFile(t *testing.T) {
-	src := newFake()
-	src.oddFd = true
-	s := mounted(t, src, Options{ReadPath: "passthrough"})
-	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-	holder := start(t, testkit.Python(t), "-c", hold, file)
-	holder.expect(t, "open")
-	want := fmt.Sprint(src.Size(engine.Key{}, layout.NHWCForm), " ", sum(src.content(engine.Key{}, layout.NHWCForm)))
-	if got := python(t, readAnyWay, file); got != want {
-		t.Errorf("read %s, want %s", got, want)
-	}
-	holder.finish(t)
-	if n := s.fs.files.refused.Load(); n == 0 {
-		t.Error("no refusal is counted")
 	}
 }
 
@@ -203,51 +120,6 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// hold opens and maps a file, reports it, and reads the whole file when told to.
-const hold = `
-import hashlib, mmap, os, sys
-fd = os.open(sys.argv[1], os.O_RDONLY)
-m = mmap.mmap(fd, 0, mmap.MAP_SHARED, mmap.PROT_READ)
-print("open", flush=True)
-for line in sys.stdin:
-    print(hashlib.sha256(m[:]).hexdigest(), hashlib.sha256(os.pread(fd, len(m), 0)).hexdigest(), flush=True)
-`
-
-// TestMountBusy: unmounting fails while a process has a file open. A detached mount
-// continues for that process, and ends when it closes the file.
-func TestMountBusy(t *testing.T) {
-	src := newFake()
-	s := mounted(t, src, Options{ReadPath: "direct"})
-	file := batchPath(s.Path(), 0, 0, 0, layout.NHWCForm)
-	holder := start(t, testkit.Python(t), "-c", hold, file)
-	holder.expect(t, "open")
-	if err := s.Unmount(); !errors.Is(err, unix.EBUSY) {
-		t.Fatalf("unmount while a file is open: %v", err)
-	}
-	if out, err := play(t, "part-umount", s.Path()); err == nil {
-		t.Fatalf("unmounted by another process while a file is open: %s", out)
-	}
-	if err := s.Detach(); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Unmount(); err != nil {
-		t.Errorf("unmount after detach: %v", err)
-	}
-	select {
-	case <-s.done:
-		t.Error("the mount ended while a file is open")
-	default:
-	}
-	holder.tell(t, "read")
-	hash := sum(src.content(engine.Key{}, layout.NHWCForm))
-	holder.expect(t, hash+" "+hash)
-	holder.finish(t)
-	s.Wait()
-	if entries, err := os.ReadDir(s.Path()); err != nil || len(entries) != 0 {
-		t.Errorf("the mountpoint afterwards: %v, %v", entries, err)
-	}
-}
-
 // TestMountedByOthers: another process checks and unmounts the mount.
 func TestMountedByOthers(t *testing.T) {
 	s := mounted(t, newFake(), Options{})
@@ -255,9 +127,7 @@ func TestMountedByOthers(t *testing.T) {
 		t.Errorf("check of a mount: %v: %s", err, out)
 	}
 	link := t.TempDir() + "/link"
-	if err := os.Symlink(s.Path(), link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(s.Path(), link))
 	if out, err := play(t, "part-umount", link); err != nil {
 		t.Fatalf("unmount through a link: %v: %s", err, out)
 	}
@@ -276,9 +146,7 @@ func TestForeignMount(t *testing.T) {
 		t.Skip("SKIPPED: mounting another file system needs CAP_SYS_ADMIN")
 	}
 	s := mounted(t, newFake(), Options{})
-	if err := unix.Mount("over", s.Path(), "tmpfs", 0, "size=4k"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Mount("over", s.Path(), "tmpfs", 0, "size=4k"))
 	if err := s.Unmount(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("unmount of a mount that is covered: %v", err)
 	}
@@ -340,9 +208,7 @@ func TestMountAborted(t *testing.T) {
 		}
 	}()
 	_, minor, _ := strings.Cut(s.mount.device, ":")
-	if err := os.WriteFile(control+"/"+minor+"/abort", []byte("1"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(control+"/"+minor+"/abort", []byte("1"), 0))
 	s.Wait()
 	if _, err := emptyDirectory(s.Path()); err != nil {
 		t.Error(err)
@@ -355,9 +221,7 @@ func TestMountAborted(t *testing.T) {
 func TestCheckMountpoint(t *testing.T) {
 	dir := t.TempDir()
 	file := dir + "/file"
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	for path, want := range map[string]error{
 		t.TempDir(): nil, dir: errNotEmpty, file: errNotDirectory,
 		dir + "/missing": os.ErrNotExist, dir + "/missing/too": os.ErrNotExist,
@@ -409,8 +273,6 @@ func TestProbe(t *testing.T) {
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return len(entries)
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -30,9 +30,7 @@ func fakeFilesystem(t testing.TB, src *fakeSource, path string) *filesystem {
 	t.Helper()
 	o := Options{List: listed, UID: 11, GID: 22, Config: []byte("{\"a\":1}\n")}.withDefaults()
 	f, err := newFilesystem(src, o, path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return f
 }
 
@@ -137,19 +135,6 @@ func TestAttributes(t *testing.T) {
 	}
 }
 
-func TestModes(t *testing.T) {
-	f, err := newFilesystem(newFake(), Options{FileMode: 0o640, DirMode: 0o750, Logger: slog.New(slog.DiscardHandler)}, direct)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if m := findPath(t, f, "dataset.json").Mode; m != unix.S_IFREG|0o640 {
-		t.Errorf("file mode %o", m)
-	}
-	if m := findPath(t, f, "shard-0").Mode; m != unix.S_IFDIR|0o750 {
-		t.Errorf("directory mode %o", m)
-	}
-}
-
 // TestLifetimes: the kernel may cache the tree and missing names, but nothing below
 // .batchfs.
 func TestLifetimes(t *testing.T) {
@@ -188,9 +173,7 @@ func readDir(t *testing.T, f *filesystem, id, offset uint64, room int) []fuse.Di
 		t.Fatalf("readdir at %d: %v", offset, st)
 	}
 	entries, err := fuse.ParseDirEntries(list.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return entries
 }
 
@@ -252,7 +235,8 @@ func TestDirectoriesSeek(t *testing.T) {
 	}
 }
 
-// TestReadEverything opens every form of a batch and every document.
+// TestReadEverything opens every form of a batch and every document, which have as many bytes as
+// stat says.
 func TestReadEverything(t *testing.T) {
 	src := newFake()
 	f := fakeFilesystem(t, src, direct)
@@ -266,14 +250,18 @@ func TestReadEverything(t *testing.T) {
 		want["shard-2/epoch-1/batch-00004."+form.Ext()] = src.content(k, form)
 	}
 	for path, content := range want {
-		id := findPath(t, f, path).NodeId
-		out, st := openNode(f, id, unix.O_RDONLY)
+		entry := findPath(t, f, path)
+		out, st := openNode(f, entry.NodeId, unix.O_RDONLY)
 		if !st.Ok() {
 			t.Errorf("open %s: %v", path, st)
 			continue
 		}
-		if got := readAll(t, f, out.Fh); !bytes.Equal(got, content) {
+		got := readAll(t, f, out.Fh)
+		if !bytes.Equal(got, content) {
 			t.Errorf("%s: %d bytes differ from the %d expected", path, len(got), len(content))
+		}
+		if inControl := strings.HasPrefix(path, ".batchfs/"); !inControl && entry.Size != uint64(len(got)) {
+			t.Errorf("%s: stat says %d bytes, and there are %d", path, entry.Size, len(got))
 		}
 		result, st := f.Read(nil, &fuse.ReadIn{Fh: out.Fh, Offset: math.MaxUint64, Size: math.MaxUint32}, nil)
 		if !st.Ok() || result.Size() != 0 {
@@ -330,9 +318,7 @@ func TestControlSnapshot(t *testing.T) {
 		t.Error("another open shows the same statistics")
 	}
 	var stats Stats
-	if err := json.Unmarshal(data, &stats); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(data, &stats))
 	if stats.ReadPath != "direct" || stats.FUSE.Opens != 0 || stats.FUSE.Reads != 0 || stats.Uptime != 1.5 {
 		t.Errorf("looking at the mount changed what is seen, or it is wrong: %+v", stats)
 	}
@@ -374,34 +360,16 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
+// TestExtendedAttributes: names that are not there, and too little room.
 func TestExtendedAttributes(t *testing.T) {
 	f := fakeFilesystem(t, newFake(), direct)
 	dest := make([]byte, 100)
-	get := func(path, name string) (string, fuse.Status) {
-		n, st := f.GetXAttr(nil, &fuse.InHeader{NodeId: findPath(t, f, path).NodeId}, name, dest)
-		if !st.Ok() {
-			return "", st
-		}
-		return string(dest[:n]), st
-	}
-	const batch = "shard-0/epoch-0/batch-00004." // its last slot is padded
-	for _, c := range []struct{ form, name, want string }{
-		{"nhwc", "user.batchfs.shape", "2,30,50,3"}, {"nchw", "user.batchfs.shape", "2,3,30,50"},
-		{"npy", "user.batchfs.shape", "2,30,50,3"}, {"labels.npy", "user.batchfs.shape", "2,30,50,3"},
-		{"nchw", "user.batchfs.layout", "nchw"}, {"json", "user.batchfs.layout", "nhwc"},
-		{"png", "user.batchfs.dtype", "uint8"}, {"nhwc", "user.batchfs.valid", "1"},
-	} {
-		if got, st := get(batch+c.form, c.name); got != c.want {
-			t.Errorf("%s of .%s: %q, %v; want %q", c.name, c.form, got, st, c.want)
-		}
-	}
+	const batch = "shard-0/epoch-0/batch-00004."
 	for _, path := range []string{batch + "nhwc", "dataset.json", "shard-0", ".batchfs/stats.json"} {
-		if _, st := get(path, "user.other"); st != fuse.Status(syscall.ENODATA) {
+		header := &fuse.InHeader{NodeId: findPath(t, f, path).NodeId}
+		if _, st := f.GetXAttr(nil, header, "user.other", dest); st != fuse.Status(syscall.ENODATA) {
 			t.Errorf("%s: an attribute that is not there: %v", path, st)
 		}
-	}
-	if _, st := get("dataset.json", "user.batchfs.shape"); st != fuse.Status(syscall.ENODATA) {
-		t.Errorf("a document has a shape: %v", st)
 	}
 	header := &fuse.InHeader{NodeId: findPath(t, f, batch+"nhwc").NodeId}
 	const names = "user.batchfs.shape\x00user.batchfs.dtype\x00user.batchfs.layout\x00user.batchfs.valid\x00"
@@ -459,32 +427,6 @@ func TestStatFs(t *testing.T) {
 	bytesOf := func(blocks uint64) uint64 { return blocks * uint64(out.Frsize) }
 	if bytesOf(out.Blocks) != 1<<30 || bytesOf(out.Bfree) != 3<<28 || out.Bavail != out.Bfree || out.NameLen != 255 {
 		t.Errorf("%+v", out)
-	}
-}
-
-// TestOpenInterrupted: interrupting an opener ends its wait with EINTR and leaves nothing
-// open.
-func TestOpenInterrupted(t *testing.T) {
-	src := newFake()
-	waiting := make(chan struct{})
-	src.before = func(ctx context.Context, _ engine.Key) error {
-		close(waiting)
-		<-ctx.Done()
-		return fmt.Errorf("batch 3: %w", ctx.Err())
-	}
-	f := fakeFilesystem(t, src, direct)
-	id := findPath(t, f, "shard-0/epoch-0/batch-00000.nhwc").NodeId
-	cancel, result := make(chan struct{}), make(chan fuse.Status)
-	go func() {
-		result <- f.Open(cancel, &fuse.OpenIn{InHeader: fuse.InHeader{NodeId: id}}, &fuse.OpenOut{})
-	}()
-	<-waiting
-	close(cancel)
-	if st := <-result; st != fuse.EINTR {
-		t.Errorf("interrupted open: %v", st)
-	}
-	if _, live, _ := src.counts(); live != 0 || f.openHandles() != 0 {
-		t.Errorf("%d files, %d handles are open", live, f.openHandles())
 	}
 }
 

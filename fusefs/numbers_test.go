@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -29,9 +30,7 @@ func roundTrip(t *testing.T, n numbers, id uint64, shards, epochs, batches int) 
 func TestNumbersBijection(t *testing.T) {
 	const shards, epochs, batches = 3, 4, 5
 	n, err := newNumbers(shards, epochs, batches)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	found := 0
 	for id := range n.end() + 100 {
 		if roundTrip(t, n, id, shards, epochs, batches) {
@@ -50,9 +49,7 @@ func TestNumbersBijection(t *testing.T) {
 // after a remount. Changing them is visible to users.
 func TestNumbersStable(t *testing.T) {
 	n, err := newNumbers(8, 100, 626)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for want, x := range map[uint64]node{
 		1:         {kind: root},
 		2:         {kind: datasetDoc},

@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -25,9 +26,7 @@ func TestPathLength(t *testing.T) {
 			Path  string `json:"path"`
 			Bytes string `json:"path_bytes,omitempty"`
 		}{s, dataset.PathBytes(s)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got, want := pathLength(s), len(text)-len(`{"path":}`); got != want {
 			t.Errorf("%q is said to take %d bytes, and takes %d", s, got, want)
 		}
@@ -116,22 +115,5 @@ func TestFailuresAreRemembered(t *testing.T) {
 	f.failures.remember(engine.Key{}, engine.ErrBad, src.Remedy)
 	if get("npy") != (Failure{}) {
 		t.Error("the oldest one is remembered")
-	}
-}
-
-// TestSmallFormsHaveTheirSizes: a small form has as many bytes as stat says.
-func TestSmallFormsHaveTheirSizes(t *testing.T) {
-	src := newFake()
-	f := fakeFilesystem(t, src, direct)
-	for batch := range src.most {
-		for _, form := range layout.Forms() {
-			if form.Large() {
-				continue
-			}
-			n := node{kind: batchFile, key: engine.Key{Shard: 1, Epoch: 2, Batch: batch}, form: form}
-			if text, err := f.small(t.Context(), n); err != nil || int64(len(text)) != f.batchSize(n) {
-				t.Errorf("%s: %d bytes, %d expected: %v", form, len(text), f.batchSize(n), err)
-			}
-		}
 	}
 }

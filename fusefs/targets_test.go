@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -26,9 +27,7 @@ func TestTargetSizes(t *testing.T) {
 	b := target.NewBuilder("")
 	for i := range n {
 		name, h, w := fmt.Sprintf("%02d.ppm", i), 1+r.IntN(30), 1+r.IntN(30)
-		if err := os.WriteFile(filepath.Join(dir, name), append(fmt.Appendf(nil, "P6 %d %d 255\n", w, h), make([]byte, 3*h*w)...), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), append(fmt.Appendf(nil, "P6 %d %d 255\n", w, h), make([]byte, 3*h*w)...), 0o600))
 		if i%5 == 4 {
 			continue
 		}
@@ -44,14 +43,10 @@ func TestTargetSizes(t *testing.T) {
 		}
 	}
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 1, Prober: sample.Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer ds.Close()
 	table, err := b.Table(n, ds.Path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for round := range 60 {
 		o := catalog.Options{
 			Config: shard.Config{Shards: 2, BatchSize: 4, PadLastBatch: true, Shuffle: true, Seed: uint64(round)}, Epochs: 3,
@@ -67,9 +62,7 @@ func TestTargetSizes(t *testing.T) {
 			o.Transform.Height, o.Transform.Width = 0, 0
 		}
 		c, err := catalog.New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		has := c.Options.Extent()
 		for batch := range c.Plan.Batches(1, 2) {
 			k := engine.Key{Shard: 1, Epoch: 2, Batch: batch}
@@ -89,9 +82,7 @@ func TestTargetSizes(t *testing.T) {
 				}
 			}
 			rows, err := c.Options.Targets.RowsOf(d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for i, s := range d.Samples {
 				used := 0
 				for row := rows.Offsets[i]; row < rows.Offsets[i+1]; row++ {

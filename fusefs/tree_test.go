@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -14,9 +14,7 @@ func fakePlan() plan { return plan{0, 3, 4, 2, 5, func(int, int) int { return 5 
 func fakeTree(t *testing.T, p plan, list ...layout.Form) *tree {
 	t.Helper()
 	tr, err := newTree(p, list, true, false, layout.Targets{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return tr
 }
 
@@ -59,9 +57,7 @@ func TestPartsOfTrees(t *testing.T) {
 	}
 	names := func(p plan, list []layout.Form, classes, cuda bool) (*tree, map[place]node) {
 		tr, err := newTree(p, list, classes, cuda, layout.Targets{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		all := map[place]node{}
 		walk(t, tr, node{kind: root}, "", func(dir node, path string, n node) { all[place{dir, path[strings.LastIndexByte(path, '/')+1:]}] = n })
 		return tr, all
@@ -90,68 +86,6 @@ func TestPartsOfTrees(t *testing.T) {
 			if has := !c.lacks(n); isListed != has || byName != has || byNumber != has || has && (found != n || numbered != n) {
 				t.Errorf("%s: %s is listed %v, found %v as %+v, by number %v as %+v", what, at.name, isListed, byName, found, byNumber, numbered)
 			}
-		}
-	}
-}
-
-func TestTreeListing(t *testing.T) {
-	p := fakePlan()
-	p.batches = func(shard, epoch int) int { return (shard + epoch) % 4 }
-	tr := fakeTree(t, p, layout.NHWCForm, layout.JSON)
-	paths := map[string]node{}
-	walk(t, tr, node{kind: root}, "", func(_ node, path string, n node) {
-		if _, twice := paths[path]; twice {
-			t.Errorf("%s is listed twice", path)
-		}
-		paths[path] = n
-	})
-	files := 0
-	for s := range p.shards {
-		for e := range p.listed {
-			files += 1 + 2*p.batches(s, e)
-		}
-	}
-	want := 3 + 5 + p.shards + p.shards*p.listed + files
-	if len(paths) != want {
-		t.Errorf("%d names, want %d", len(paths), want)
-	}
-	if n := paths["/shard-2/epoch-1/batch-00002.json"]; n != (node{kind: batchFile, key: engine.Key{Shard: 2, Epoch: 1, Batch: 2}, form: layout.JSON}) {
-		t.Errorf("a batch is %+v", n)
-	}
-}
-
-// TestTreeNames pins the names that exist: all forms whether listed or not, each in one
-// spelling only.
-func TestTreeNames(t *testing.T) {
-	tr := fakeTree(t, fakePlan(), layout.NHWCForm)
-	epoch := node{kind: epochDir, key: engine.Key{Shard: 2, Epoch: 3}}
-	shard := node{kind: shardDir, key: engine.Key{Shard: 2}}
-	for _, c := range []struct {
-		dir  node
-		name string
-		ok   bool
-	}{
-		{node{}, "dataset.json", true}, {node{}, "classes.txt", true}, {node{}, ".batchfs", true},
-		{node{}, "shard-0", true}, {node{}, "shard-2", true}, {node{}, "shard-3", false},
-		{node{}, "shard-00", false}, {node{}, "shard-01", false}, {node{}, "shard-+1", false}, {node{}, "shard--1", false},
-		{node{}, "shard-", false}, {node{}, "shard-1 ", false}, {node{}, "Shard-1", false}, {node{}, "", false},
-		{node{}, "shard-99999999999999999999", false}, {node{}, "shard-0x1", false}, {node{}, "epoch-0", false},
-		{node{}, "stats.json", false}, {node{}, ".git", false}, {node{}, "shard-1/epoch-0", false},
-		{node{kind: controlDir}, "stats.json", true}, {node{kind: controlDir}, "metrics", true},
-		{node{kind: controlDir}, "dataset.json", false},
-		{shard, "epoch-0", true}, {shard, "epoch-3", true}, {shard, "epoch-4", false}, {shard, "epoch-03", false}, {shard, "shard-0", false},
-		{epoch, "epoch.json", true}, {epoch, "batch-00004.nhwc", true}, {epoch, "batch-00005.nhwc", false},
-		{epoch, "batch-4.nhwc", false}, {epoch, "batch-000004.nhwc", false}, {epoch, "batch-00004", false}, {epoch, "batch-00004.bin", false},
-		{node{kind: datasetDoc}, "x", false},
-	} {
-		if _, ok := tr.lookup(c.dir, c.name); ok != c.ok {
-			t.Errorf("%+v/%q: exists %v", c.dir, c.name, ok)
-		}
-	}
-	for _, f := range layout.Forms() {
-		n, ok := tr.lookup(epoch, layout.BatchName(1)+"."+f.Ext())
-		if !ok || n.form != f {
-			t.Errorf("%s: %+v, %v", f, n, ok)
 		}
 	}
 }
