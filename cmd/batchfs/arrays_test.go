@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // writeArray writes an .npy file with that many bytes of elements below a folder.
@@ -47,9 +48,7 @@ func TestArraysOfManifests(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	dir, manifest := arrayed(t)
 	r, _, err := openTargeted(t, manifest, target.Arrays)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if want := "; annotations: a manifest (m.jsonl); arrays: pose float32 [2] (1 image without), track int16 [*, 3] (1 image without)"; r.annotated != want || len(r.engine.Condemned) > 0 {
 		t.Errorf("%s, %v", r.annotated, r.engine.Condemned)
 	}

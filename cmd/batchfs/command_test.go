@@ -39,6 +39,8 @@ func parsed(line string) (flags, args string, err error) {
 }
 
 func TestCommandLines(t *testing.T) {
+	const ignored = "defaults,rw,ro,_netdev,user,users,user=alice,noauto,auto,nofail,nosuid,nodev,noexec,dev,suid,exec,relatime," +
+		"x-systemd.automount,x-gvfs-show,X-mount.mkdir,comment=photos,default_permissions"
 	for _, test := range []struct {
 		name            string
 		in, flags, args string // space-separated; flags in the order of their definition or use
@@ -59,6 +61,8 @@ func TestCommandLines(t *testing.T) {
 		{"a lone dash is an argument", "- --shuffle", "--shuffle=true", "-"},
 		{"the last of the same wins", "--seed 1 a --seed 2", "--seed=2", "a"},
 		{"options", "a b -o shuffle,seed=7,rw,x-systemd.automount,nofail", "--shuffle=true --seed=7", "a b"},
+		{"options that mean nothing", "-o " + ignored, "", ""},
+		{"arguments like commands, flags and settings", "help --seed=1 h seed -", "--seed=1", "help h seed -"},
 		{"options before flags", "-o seed=1 a --seed 2", "--seed=2", "a"},
 		{"options after flags", "--seed=2 -o seed=1 a", "--seed=1", "a"},
 	} {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestIndexEntryPoints: index finds entry points, keeps those of unchanged files, and reports them.
@@ -24,9 +25,7 @@ func TestIndexEntryPoints(t *testing.T) {
 	write := func(name string, content []byte) { save(t, filepath.Join(data, name), content) }
 	encoded := func(height int) []byte {
 		var b bytes.Buffer
-		if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 64, height)), nil); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 64, height)), nil))
 		return b.Bytes()
 	}
 	write("large.jpg", encoded(64))

@@ -25,21 +25,6 @@ func TestSplitOptions(t *testing.T) {
 	}
 }
 
-func TestOptionsIgnored(t *testing.T) {
-	const all = "defaults,rw,ro,_netdev,user,users,user=alice,noauto,auto,nofail,nosuid,nodev,noexec,dev,suid,exec,relatime," +
-		"x-systemd.automount,x-gvfs-show,X-mount.mkdir,comment=photos,default_permissions"
-	if flags, _, err := parsed("-o " + all); err != nil || flags != "" {
-		t.Errorf("got %q, %v", flags, err)
-	}
-}
-
-func TestOptionsSpelling(t *testing.T) {
-	r, err := requested(t, "photos", "mnt", "-o", "allow_other,batch_size=64,batch-size=32,shuffle=false")
-	if err != nil || !r.tree.AllowOther || r.engine.BatchSize != 32 || r.engine.Shuffle {
-		t.Errorf("got %+v, %v", r.engine, err)
-	}
-}
-
 func TestMountHelper(t *testing.T) {
 	for _, test := range []struct {
 		name, in string

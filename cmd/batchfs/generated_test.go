@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md and the man pages anew")
@@ -27,18 +29,14 @@ func TestGeneratedDocuments(t *testing.T) {
 	pages := map[string]string{}
 	for _, app := range documents() {
 		text, err := app.ToMarkdown()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		reference += "\n" + text
 		pages[filepath.Join(manDir, app.Name+".1")] = manPage(t, app)
 	}
 	pages[commandsFile] = reference
 	for path, want := range pages {
 		if *update {
-			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(want), 0o644))
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("%s is stale (%v): go test ./cmd/batchfs -run %s -update", path, err, t.Name())
@@ -68,9 +66,7 @@ func TestManPages(t *testing.T) {
 func manPage(t *testing.T, app *cli.App) string {
 	t.Helper()
 	page, err := app.ToManWithSection(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return page
 }
 

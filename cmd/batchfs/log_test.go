@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestLogFileReopened: after the file is renamed, lines go to a new one.
@@ -13,20 +15,14 @@ func TestLogFileReopened(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
 	c := &console{err: &bytes.Buffer{}}
 	log, err := c.openLog(logOptions{file: name})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	log.Info("before")
 	for written := ""; !strings.Contains(written, "before"); {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		written = string(text)
 	}
-	if err := os.Rename(name, name+".1"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(name, name+".1"))
 	log.reopen()
 	log.Info("after")
 	log.close()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestMain lets the test binary act as batchfs, for commands that run themselves again. go
@@ -77,9 +78,7 @@ func writeImage(t *testing.T, path string, height, width int) {
 		}
 	}
 	var buf bytes.Buffer
-	if err := png.Encode(&buf, img); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&buf, img))
 	save(t, path, buf.Bytes())
 }
 
@@ -221,9 +220,7 @@ func TestDoctor(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for cache, mode := range map[string]os.FileMode{dir: 0o777, filepath.Join(dir, "none"): 0o700} {
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chmod(dir, mode))
 		var r doctorReport
 		r.addLocalCache(cache)
 		if f := r.Findings[0]; f.OK || f.Advice == "" || !strings.Contains(f.Found, cache) {
@@ -240,9 +237,7 @@ func TestDoctor(t *testing.T) {
 	c, small := &console{out: &table}, doctorReport{Version: "v1"}
 	small.add("one", "fine", "", "do nothing")
 	small.add("two", "fine", "bad\nluck", "do this")
-	if err := c.show(small); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, c.show(small))
 	if want := "    batchfs  v1\nok  one      fine\n!!  two      bad; luck\n\nwhat to do:\n  two: do this\n"; table.String() != want {
 		t.Errorf("prints\n%swant\n%s", table.String(), want)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -28,6 +27,7 @@ import (
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/machine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 	"github.com/batchfs/batchfs/shard"
@@ -81,9 +81,7 @@ func logged(t *testing.T, o logOptions, say func(*mountLog)) string {
 	t.Helper()
 	var words bytes.Buffer
 	log, err := (&console{err: &words}).openLog(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	say(log)
 	log.close()
 	return words.String()
@@ -92,9 +90,7 @@ func logged(t *testing.T, o logOptions, say func(*mountLog)) string {
 // TestWarnOfNothing: a mount without batches works, but with a warning.
 func TestWarnOfNothing(t *testing.T) {
 	a, err := (&console{err: io.Discard}).openAsked(t.Context(), photos(t, 5), dataset.Options{Workers: 1, Logger: quiet}, annotation.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer a.Close()
 	ds := a.Images
 	for _, test := range []struct{ flags, want string }{
@@ -105,13 +101,9 @@ func TestWarnOfNothing(t *testing.T) {
 		{"--batch-size 6 --last-batch partial", ""},
 	} {
 		r, err := requested(t, append([]string{"photos", "mnt", "--shards", "2", "--workers", "1", "--memory-limit", "64MiB"}, strings.Fields(test.flags)...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		e, err := engine.New(ds, r.engine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		words := logged(t, logOptions{}, func(log *mountLog) {
 			r.log = log
 			r.warnOfNothing(ds.Len(), e)
@@ -129,9 +121,7 @@ func TestWarnOfNothing(t *testing.T) {
 // how often they will be read, and what to do. With enough memory it says nothing.
 func TestWarnOfRepeats(t *testing.T) {
 	a, err := (&console{err: io.Discard}).openAsked(t.Context(), "../../internal/archive/testdata/jpeg.mds.zstd", dataset.Options{Workers: 1, Logger: quiet, CacheDir: t.TempDir()}, annotation.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer a.Close()
 	ds := a.Images
 	said := func(r mountRequest, repeats engine.Repeats) string {
@@ -151,13 +141,9 @@ func TestWarnOfRepeats(t *testing.T) {
 		{"--memory-limit 256MiB --shuffle --cache-size 255MiB", []string{fmt.Sprintf(" %d times over", ds.Len())}},
 	} {
 		r, err := requested(t, append([]string{"photos", "mnt", "--workers", "1", "--batch-size", "2"}, strings.Fields(test.flags)...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		budget, err := engine.NewBudget(ds, r.engine)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		words := said(r, budget.Repeats())
 		for _, want := range test.want {
 			if !strings.Contains(words, want) {
@@ -180,17 +166,13 @@ func TestWarnOfRepeats(t *testing.T) {
 func anyCPU(t *testing.T) int {
 	t.Helper()
 	allowed, err := machine.CurrentCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return allowed[0]
 }
 
 func TestMountDefaults(t *testing.T) {
 	r, err := requested(t, "photos", "mnt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := engine.Options{
 		Options: catalog.Options{
 			Config: shard.Config{Shards: 1, BatchSize: 32, PadLastBatch: true, LastBatch: shard.Fill}, Epochs: maxEpochs,
@@ -226,9 +208,7 @@ func TestMountFlags(t *testing.T) {
 		"--uid", "1000", "--gid", "100", "--file-mode", "0640", "--dir-mode", "750", "--log-level", "error", "-o", "batch_workers=3",
 		"--resize", "random-resized-crop", "--crop-area", "0.1,0.9", "--crop-ratio", "1, 3/2", "--flip", "1/2", "--dtype", "bfloat16", "--mean", "118.5",
 		"--std", "58", "--bytes-per-sample", "batch=150528, scratch=1MiB", "--cache-size", "1GiB", "--cache-policy", "static", "--local-shards", "2-3", "--io", "buffered", "--max-read-bandwidth", "1MB", "--affinity", strings.Repeat(fmt.Sprintf("%d,", cpu), 6)+fmt.Sprint(cpu))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := engine.Options{
 		Options: catalog.Options{
 			Config: shard.Config{Shards: 8, BatchSize: 256, Shuffle: true, Seed: 1<<64 - 1, StickToShard: true, LastBatch: shard.Drop}, Epochs: maxEpochs,
@@ -274,21 +254,6 @@ func TestListFollowsLayout(t *testing.T) {
 	}
 }
 
-// TestArgumentsNamedLikeWords: the underlying parser would take some arguments for commands
-// or flags.
-func TestArgumentsNamedLikeWords(t *testing.T) {
-	for _, names := range [][2]string{{"help", "h"}, {"shards", "seed"}, {"mount", "-"}} {
-		r, err := requested(t, "--shards", "2", "--seed=1", names[0], names[1])
-		if err != nil || r.dataset != names[0] || r.mountpoint != names[1] {
-			t.Errorf("%q: got %q and %q, %v", names, r.dataset, r.mountpoint, err)
-		}
-	}
-	r, err := requested(t, "--shuffle", "--", "--photos", "-mnt")
-	if err != nil || r.dataset != "--photos" || r.mountpoint != "-mnt" || !r.engine.Shuffle {
-		t.Errorf("behind a double dash: got %q and %q, %v", r.dataset, r.mountpoint, err)
-	}
-}
-
 // TestMountSettingsAreThoseInUse: settings without a flag are listed with the values that the mount
 // uses, or in words.
 func TestMountSettingsAreThoseInUse(t *testing.T) {
@@ -297,9 +262,7 @@ func TestMountSettingsAreThoseInUse(t *testing.T) {
 		{"--partition", "elastic", "--global-batch", "12", "--world-size", "3"},
 	} {
 		r, err := requested(t, append([]string{"photos", "mnt"}, args...)...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		flags := r.settings["flags"].(map[string]any)
 		for name, value := range flags {
 			if value == "" {
@@ -341,9 +304,7 @@ func TestPaddingIsSaid(t *testing.T) {
 	} {
 		test.config.Samples = test.samples
 		p, err := shard.New(test.config)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if got := padding(p); got != test.want {
 			t.Errorf("%+v: says %q, not %q", test.config, got, test.want)
 		}
@@ -354,9 +315,7 @@ func TestLogs(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "log")
 	c := &console{err: io.Discard}
 	log, err := c.openLog(logOptions{level: slog.LevelWarn, file: file, asJSON: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	log.Info("no")
 	log.Warn("yes")
 	log.close()
@@ -387,9 +346,7 @@ var logTime = regexp.MustCompile(`time=\S+ |"time":"[^"]+",`)
 func TestNotify(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "notify")
 	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer conn.Close()
 	if !(environment{notifySocket: socket}).notify("READY=1") {
 		t.Error("systemd listens in vain")
@@ -432,16 +389,5 @@ func TestEndOfDaemon(t *testing.T) {
 	}
 	if err := endOf(exec.Command("sh", "-c", "kill -9 $$").Run()); exitStatus(err) != 1 || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("killed becomes %v", err)
-	}
-}
-
-// TestInterruptedIndexing: a signal before the mount is live ends the command.
-func TestInterruptedIndexing(t *testing.T) {
-	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	err := run(ctx, []string{"batchfs", "mount", photos(t, 2), t.TempDir()}, io.Discard, io.Discard)
-	if exitStatus(err) != statusFailed || !strings.Contains(err.Error(), "interrupted") {
-		t.Errorf("got %v", err)
 	}
 }

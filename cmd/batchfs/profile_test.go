@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestProfile(t *testing.T) {
@@ -56,9 +57,7 @@ func TestProfile(t *testing.T) {
 // how fast the machine is at that moment.
 func TestProfileOfThree(t *testing.T) {
 	dataset := filepath.Join(t.TempDir(), "photos")
-	if err := gen.Write(t.Context(), gen.Options{Dir: dataset, Images: 10, Format: "png", Classes: 2, Workers: 2}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: dataset, Images: 10, Format: "png", Classes: 2, Workers: 2}))
 	for formats, want := range map[string][]string{
 		"packed,raw": {" packed and ", "encoded:packed:raw", "\n0:10:0 "},
 		"packed":     {"encoded:packed", "\n5:5 "},
@@ -153,13 +152,9 @@ func TestDefaultProfile(t *testing.T) {
 	r := convertRequest{dataset: path, out: filepath.Join(parent, "new", "mixed"), source: dataset.Options{Workers: 2, Logger: quiet}}
 	f := &flagSet{}
 	profiledFlags(c, f, &r.profile, &r.source, &r.gpu)
-	if err := f.finish(nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, f.finish(nil))
 	a, err := c.openAsked(t.Context(), path, r.source, annotation.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer a.Close()
 	ds := a.Images
 	o := r.forMount(ds)

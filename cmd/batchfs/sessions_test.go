@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestSessions: each file in testdata is a session of commands and their output, in a directory of
@@ -24,18 +26,12 @@ func TestSessions(t *testing.T) {
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			name, err := filepath.Abs(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			now := session(t, string(text))
 			if *update {
-				if err := os.WriteFile(name, []byte(now), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.WriteFile(name, []byte(now), 0o644))
 			} else if diff := cmp.Diff(string(text), now); diff != "" {
 				t.Error(diff)
 			}
@@ -50,9 +46,7 @@ var varying = regexp.MustCompile(`[0-9a-f]{32}|[^\s"]+/cache/batchfs[^\s"]*|need
 func session(t *testing.T, text string) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Chdir(dir)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	var now strings.Builder

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -45,9 +46,7 @@ func imageIn(t *testing.T, dir, name string) { writeImage(t, filepath.Join(dir, 
 func TestOpenTargets(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	r, ds, err := openTargeted(t, cocoImages(t), target.Masks, target.Boxes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const want = "; annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog), masks of 3 classes; 1 image without annotations left out; " +
 		"1 annotated image missing; 1 annotation of images that are not listed; 1 image with bad annotations ("
 	if !strings.HasPrefix(r.annotated, want) || !strings.Contains(r.annotated, "annotations[1]: bbox has a negative size)") {
@@ -129,9 +128,7 @@ func TestMembersOfWebDatasets(t *testing.T) {
 	tar := filepath.Join(dir, "x.tar")
 	for range 2 { // without and with an index
 		r, ds, err := openTargeted(t, tar, target.Boxes, target.Keypoints, target.Text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		table, samples := r.engine.Targets.Table, map[string]int{}
 		for i := range ds.Len() {
 			samples[ds.Path(i)] = i
@@ -201,9 +198,7 @@ func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountReques
 func openMasked(t *testing.T, path string) (*mountRequest, *dataset.Dataset) {
 	t.Helper()
 	r, ds, err := openTargeted(t, path, target.Masks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return r, ds
 }
 
@@ -218,17 +213,13 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 		made, err := catalog.New(ds, catalog.Options{
 			Config: shard.Config{Shards: 1, BatchSize: 1}, Epochs: 1, Decoding: decode.Options{MaxPixels: 1 << 20}, Masks: r.engine.Masks,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return made.Fingerprint
 	}
 	before, again := drawn(), drawn()
 	file := filepath.Join(dir, "annotations", "instances_images.json")
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	save(t, file, strings.Replace(string(text), "[[0, 0, 2, 0,", "[[0, 0, 3, 0,", 1))
 	if after := drawn(); before != again || before == after {
 		t.Errorf("the fingerprint was %s, is %s again, and %s with another polygon", before, again, after)
@@ -239,9 +230,7 @@ func TestDrawnMasksInFingerprint(t *testing.T) {
 func writeMask(t *testing.T, path string, height, width int) {
 	t.Helper()
 	var file bytes.Buffer
-	if err := png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&file, image.NewGray(image.Rect(0, 0, width, height))))
 	save(t, path, file.Bytes())
 }
 
@@ -252,9 +241,7 @@ func TestIndexTargets(t *testing.T) {
 	dir := cocoImages(t)
 	file := filepath.Join(dir, "annotations", "instances_images.json")
 	long := time.Now().Add(-time.Hour)
-	if err := os.Chtimes(file, long, long); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(file, long, long))
 	got := batchfsIn(t, cache, "index", "--targets", "boxes", dir)
 	if got.status != statusDone || !strings.Contains(got.out, "annotations: COCO (instances_images.json), 1 box in 2 classes (cat, dog)") {
 		t.Errorf("status %d, %s%s", got.status, got.out, got.err)
@@ -268,9 +255,7 @@ func TestIndexTargets(t *testing.T) {
 		t.Fatalf("%q are kept", before)
 	}
 	info, err := os.Stat(before[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Chdir(dir)
 	if got := batchfsIn(t, cache, "plan", "--targets", "boxes", "images/"); got.status != statusDone {
 		t.Errorf("status %d, %s%s", got.status, got.out, got.err)

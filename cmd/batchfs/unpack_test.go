@@ -8,29 +8,22 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // packedPhoto writes a JPEG and its packed form beside it, as dir/name and dir/name.bfs.
 func packedPhoto(t *testing.T, dir, name string, keep decode.Remainder) (original []byte) {
 	t.Helper()
 	made := filepath.Join(t.TempDir(), "made")
-	if err := gen.Write(t.Context(), gen.Options{Dir: made, Images: 1, Format: "jpeg"}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: made, Images: 1, Format: "jpeg"}))
 	original, err := os.ReadFile(filepath.Join(made, "000000.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	h, err := decode.ReadHeader(original, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()
 	packed, err := d.Pack(original, h, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	write(t, dir, map[string]string{name: string(original), name + ".bfs": string(packed)})
 	return original
 }

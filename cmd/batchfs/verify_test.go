@@ -22,15 +22,14 @@ import (
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/hangfs"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
 func jpegOf(t testing.TB) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 16)), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 16, 16)), nil))
 	return b.Bytes()
 }
 
@@ -57,9 +56,7 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 
 	got := batchfs(t, "verify", "--json", "--max-pixels", "1000", data)
 	var r annotation.Verdict
-	if err := json.Unmarshal([]byte(got.out), &r); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(got.out), &r))
 	verdict := map[string]bool{}
 	for _, b := range r.Bad {
 		verdict[b.Path] = true
@@ -68,18 +65,12 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 		t.Errorf("%d of %d are bad: %+v", len(verdict), want, r)
 	}
 	ds, err := dataset.Open(t.Context(), data, dataset.Options{Prober: sample.Probe})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer ds.Close()
 	mount, err := requested(t, "--batch-size", "1", "--max-pixels", "1000", "--memory-limit", "512MiB", data, "mnt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e, err := engine.New(ds, mount.engine)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer e.Close()
 	for i := range ds.Len() {
 		f, err := e.Open(t.Context(), engine.Key{Batch: i}, layout.NHWCForm)
@@ -92,10 +83,10 @@ func TestVerifyAndMountsAgree(t *testing.T) {
 	}
 }
 
-// TestInterruptedWhereStorageHangs: index and verify end promptly.
+// TestInterruptedWhereStorageHangs: commands end promptly, a mount before it is live, too.
 func TestInterruptedWhereStorageHangs(t *testing.T) {
 	f := hangfs.Mount(t, t.TempDir(), map[string][]byte{"a/1.jpg": jpegOf(t), "b/2.jpg": jpegOf(t)})
-	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}} {
+	for _, c := range []struct{ command, hangs string }{{"index", "open"}, {"index", "list"}, {"verify", "read"}, {"convert", "list"}, {"profile", "read"}, {"mount", "list"}} {
 		t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
 		if c.hangs == "read" && run(t.Context(), []string{"batchfs", "index", f.Dir}, io.Discard, io.Discard) != nil {
 			t.Fatal("no index")
@@ -105,6 +96,9 @@ func TestInterruptedWhereStorageHangs(t *testing.T) {
 		args := []string{"batchfs", c.command, f.Dir}
 		if c.command == "convert" {
 			args = append(args, filepath.Join(t.TempDir(), "out"), "--raw-ratio", "1")
+		}
+		if c.command == "mount" {
+			args = append(args, t.TempDir())
 		}
 		work := t.TempDir()
 		if c.command == "profile" {
