@@ -72,9 +72,7 @@ func withArrays(t testing.TB, o *Options, n int) (root string) {
 			}
 		}
 		list := filepath.Join(root, name+".jsonl")
-		if err := os.WriteFile(list, []byte(manifest.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, list, []byte(manifest.String()))
 		ds, err := dataset.Open(t.Context(), list, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
 		if err != nil {
 			t.Fatal(err)
@@ -228,10 +226,7 @@ func TestArrayThatChanges(t *testing.T) {
 		root = withArrays(t, o, n)
 	})
 	k, path := Key{}, filepath.Join(root, "poses", "001.npy")
-	file, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := contents(t, path)
 	tryBoth := func(wrong string) {
 		for _, form := range []layout.Form{layout.ArrayForm(0), layout.SafeTensors} {
 			f, err := e.Open(context.Background(), k, form)
@@ -257,9 +252,7 @@ func TestArrayThatChanges(t *testing.T) {
 		if tryBoth("poses/001.npy"); other == nil {
 			continue
 		}
-		if err := os.WriteFile(path, other, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, path, other)
 		tryBoth("poses/001.npy: file changed since it was indexed (run batchfs index DATASET, with the --targets of the mount")
 	}
 	if err := os.Rename(aside, path); err != nil {

@@ -27,10 +27,7 @@ type spoilt struct {
 // spoil damages a PPM; its size and time stay.
 func spoil(t testing.TB, path string) *spoilt {
 	t.Helper()
-	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := contents(t, path)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)

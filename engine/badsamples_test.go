@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -42,9 +41,7 @@ func spoilSome(t *testing.T, r *rand.Rand, n, share int, policy catalog.OnError,
 			bad[id] = &defect{true, false, "unsupported", nil}
 			later = append(later, func() { bad[id].repair = spoil(t, samplePath(dir, i)).repair })
 		case 2:
-			if err := os.WriteFile(maskPath(masks, i), []byte("GIF89a, which is none"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			writeFile(t, maskPath(masks, i), []byte("GIF89a, which is none"))
 			bad[id] = &defect{true, true, fmt.Sprintf("%03d.png: ", i), nil}
 		case 3:
 			maskFaults["of another size"](t, masks, i)

@@ -7,7 +7,6 @@ import (
 	"image"
 	"image/png"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -159,9 +158,7 @@ func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
 		if err := png.Encode(&out, img); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name+".png", out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name+".png", out.Bytes())
 		total += int64(out.Len())
 	}
 	return dir, total

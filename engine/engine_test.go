@@ -40,9 +40,23 @@ func writePPM(t testing.TB, path string, h, w int, pixels []byte) {
 		t.Fatal(err)
 	}
 	head := fmt.Sprintf("P6\n%d %d\n255\n", w, h)
-	if err := os.WriteFile(path, append([]byte(head), pixels...), 0o644); err != nil {
+	writeFile(t, path, append([]byte(head), pixels...))
+}
+
+func writeFile(t testing.TB, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func contents(t testing.TB, path string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // testSize is the size of test image i. Sizes vary, so that batches differ in shape.
@@ -445,9 +459,7 @@ func TestEachBadSampleOfABatchIsReported(t *testing.T) {
 		for id := range int64(3) {
 			corrupt(t, dir, number(n, id)) // in batch 0, where sample 3 is fine
 		}
-		if err := os.WriteFile(samplePath(dir, number(n, 1)), nil, 0o600); err != nil { // bad according to the index
-			t.Fatal(err)
-		}
+		writeFile(t, samplePath(dir, number(n, 1)), nil) // bad according to the index
 		e := start(t, dir, func(o *Options) { o.Workers, o.PrefetchDepth = workers, 0 })
 		reads := int64(0)
 		for i := range 3 {

@@ -140,15 +140,10 @@ func damage(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := contents(t, path)
 	scan := bytes.Index(data, []byte("\xff\xda"))
 	copy(data[scan+100:], "\xff\xd9")
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, data)
 	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
 		t.Fatal(err)
 	}

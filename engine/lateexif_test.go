@@ -7,7 +7,6 @@ import (
 	"hash/crc32"
 	"image"
 	"image/png"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -60,9 +59,7 @@ func TestEXIFBehindThePixels(t *testing.T) {
 		for _, ignore := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%dx%d, %d behind, ignored %t", c.h, c.w, c.text, ignore), func(t *testing.T) {
 				dir := t.TempDir()
-				if err := os.WriteFile(filepath.Join(dir, "a.png"), noisePNG(t, 1, c.h, c.w, c.text), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				writeFile(t, filepath.Join(dir, "a.png"), noisePNG(t, 1, c.h, c.w, c.text))
 				e := start(t, dir, func(o *Options) { o.BatchSize, o.Decoding.IgnoreOrientation = 1, ignore })
 				want, h, w := picture(1, c.h, c.w), c.h, c.w
 				if c.turned && !ignore {

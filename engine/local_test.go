@@ -110,9 +110,7 @@ func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Opt
 func (d *farDataset) list(t *testing.T, names ...string) {
 	t.Helper()
 	d.url = filepath.Join(t.TempDir(), "list.txt")
-	if err := os.WriteFile(d.url, []byte(strings.Join(names, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, d.url, []byte(strings.Join(names, "\n")))
 	d.open(t, 0).Close()
 }
 

@@ -139,13 +139,24 @@ func wantMasks(e *Engine, n int, samples []catalog.Sample, k Key, wide bool) (va
 					if tr.Flip {
 						column = ow - 1 - x
 					}
-					v = int32(maskValue(number(n, s.ID), tr.Y.Nearest(y), tr.X.Nearest(column), wide))
+					v = classOf(e.catalog.Options.Masks, int32(maskValue(number(n, s.ID), tr.Y.Nearest(y), tr.X.Nearest(column), wide)))
 				}
 				values = append(values, v)
 			}
 		}
 	}
 	return values
+}
+
+// classOf is what a value in a file becomes.
+func classOf(o *catalog.MaskOptions, v int32) int32 {
+	if o.Map == nil {
+		return v
+	}
+	if int(v) >= len(o.Map) || o.Map[v] < 0 {
+		return o.Ignore
+	}
+	return o.Map[v]
 }
 
 func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
@@ -178,99 +189,73 @@ func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
 }
 
 // TestMasks: in every mode, the masks of a batch show the same samples as its images, in every
-// slot, with the ignore index beside them. The images are the same as without masks.
+// slot, with the ignore index beside them, from files of 8 bits or 16, mapped, or drawn. The images
+// are the same as without masks.
 func TestMasks(t *testing.T) {
 	const n = 23
-	dir, masks := maskDirs(t, n)
-	for mode := range resample.RandomResizedCrop + 1 {
-		t.Run(mode.String(), func(t *testing.T) {
-			change := func(o *Options) {
-				o.Shuffle, o.Seed, o.PadMultiple = true, 7, 4
-				o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, ResizeTo: 9}
-				if mode != resample.None {
-					o.Transform.Height, o.Transform.Width = 7, 8
-				}
-			}
-			plain, e := start(t, dir, change), startMasks(t, dir, masks, n, change)
-			for _, k := range allKeys(e) {
-				sameValues(t, e, n, k, false)
-				if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, read(t, plain, k, layout.NHWCForm)) {
-					t.Errorf("%s: other images than without masks", k)
-				}
-			}
-			if plain.catalog.Fingerprint == e.catalog.Fingerprint {
-				t.Error("the fingerprint says nothing of masks")
-			}
-		})
-	}
-}
-
-// TestWideMasks: one mask of 16 bits makes all elements int32.
-func TestWideMasks(t *testing.T) {
-	const n = 9
-	dir, masks := maskDirs(t, n)
+	dir, narrow := maskDirs(t, n)
+	wide := t.TempDir()
 	for i := range n {
 		h, w := testSize(i)
-		writeMask(t, masks, i, h, w, true)
+		writeMask(t, wide, i, h, w, true)
 	}
-	e := startMasks(t, dir, masks, n, func(o *Options) { o.Masks.Ignore = -1 })
-	for _, k := range allKeys(e) {
-		sameValues(t, e, n, k, true)
-	}
-	narrow := func(o *Options) { o.Masks.Ignore = -1 }
-	_, masks = maskDirs(t, n)
-	if _, err := tryMasks(t, dir, masks, n, narrow); err == nil || !strings.Contains(err.Error(), "ignore index must be 0 to 255") {
-		t.Errorf("masks of 8 bits with an ignore index of -1: %v", err)
-	}
-	if _, err := tryMasks(t, dir, masks, n, func(o *Options) { o.Masks.Ignore, o.Masks.Classes = 18, 19 }); err == nil || !strings.Contains(err.Error(), "none of the 19 classes") {
-		t.Errorf("an ignore index that is a class: %v", err)
-	}
-}
-
-// TestMappedMasks: values become what the map says, and those without a class the ignore index.
-func TestMappedMasks(t *testing.T) {
-	const n = 8
-	dir, masks := maskDirs(t, n)
-	plain := startMasks(t, dir, masks, n)
-	e := startMasks(t, dir, masks, n, func(o *Options) { o.Masks.Map = []int32{5, -1, 0, 77} })
-	a, _ := maskElements(t, read(t, plain, Key{}, layout.MasksNPY))
-	b, _ := maskElements(t, read(t, e, Key{}, layout.MasksNPY))
-	for i, v := range a {
-		want := int32(255)
-		if v < 4 && v != 1 {
-			want = []int32{5, 0, 0, 77}[v]
-		}
-		if b[i] != want {
-			t.Fatalf("%d became %d, not %d", v, b[i], want)
-		}
-	}
-}
-
-// TestDrawnMasks: a mask that is not in a file is drawn.
-func TestDrawnMasks(t *testing.T) {
-	const n = 8
-	dir := testDir(t, n)
-	o := testOptions()
-	o.Masks = &catalog.MaskOptions{
-		Rows: []int32{-1, -1, -1, -1, -1, -1, -1, -1},
+	drawn := catalog.MaskOptions{
+		Rows: slices.Repeat([]int32{-1}, n),
 		Size: func(id int64) (int, int) { return testSize(number(n, id)) },
 		Draw: func(id int64, to []byte) error {
-			i := number(n, id)
-			_, w := testSize(i)
+			_, w := testSize(number(n, id))
 			for k := range to {
-				to[k] = byte(maskValue(i, k/w, k%w, false))
+				to[k] = byte(maskValue(number(n, id), k/w, k%w, false))
 			}
 			return nil
 		},
 	}
-	for _, o.OnError = range []catalog.OnError{Fail, Replace} {
-		e, err := New(openDataset(t, dir), o)
-		if err != nil {
-			t.Fatal(err)
+	for kind, set := range map[string]func(*catalog.MaskOptions){
+		"narrow": func(*catalog.MaskOptions) {},
+		"wide":   func(m *catalog.MaskOptions) { m.Ignore = -1 },
+		"mapped": func(m *catalog.MaskOptions) { m.Map = []int32{5, -1, 0, 77} },
+		"drawn":  func(m *catalog.MaskOptions) { *m = drawn },
+	} {
+		for mode := range resample.RandomResizedCrop + 1 {
+			t.Run(fmt.Sprint(kind, " ", mode), func(t *testing.T) {
+				change := func(o *Options) {
+					o.Shuffle, o.Seed, o.PadMultiple, o.OnError = true, 7, 4, []catalog.OnError{Fail, Replace}[mode%2]
+					o.Transform = resample.Options{Mode: mode, Flip: 0.5, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio, ResizeTo: 9}
+					if mode != resample.None {
+						o.Transform.Height, o.Transform.Width = 7, 8
+					}
+				}
+				masks := narrow
+				if kind == "wide" {
+					masks = wide
+				}
+				plain, e := start(t, dir, change), startMasks(t, dir, masks, n, change, func(o *Options) { set(o.Masks) })
+				for _, k := range allKeys(e) {
+					sameValues(t, e, n, k, kind == "wide")
+					if got := read(t, e, k, layout.NHWCForm); !bytes.Equal(got, read(t, plain, k, layout.NHWCForm)) {
+						t.Errorf("%s: other images than without masks", k)
+					}
+				}
+				if plain.catalog.Fingerprint == e.catalog.Fingerprint {
+					t.Error("the fingerprint says nothing of masks")
+				}
+			})
 		}
-		sameValues(t, e, n, Key{}, false)
-		sameValues(t, e, n, Key{Batch: 1}, false)
-		e.Close()
+	}
+}
+
+// TestIgnoreIndexRefused: masks of 8 bits have no room for some, and it is none of the classes.
+func TestIgnoreIndexRefused(t *testing.T) {
+	const n = 8
+	dir, masks := maskDirs(t, n)
+	for want, c := range map[string]struct {
+		ignore  int32
+		classes int
+	}{"ignore index must be 0 to 255": {-1, 0}, "none of the 19 classes": {18, 19}} {
+		_, err := tryMasks(t, dir, masks, n, func(o *Options) { o.Masks.Ignore, o.Masks.Classes = c.ignore, c.classes })
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, not %s", err, want)
+		}
 	}
 }
 
@@ -330,9 +315,7 @@ func TestRepairedMask(t *testing.T) {
 	const n = 16
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		dir, masks := maskDirs(t, n)
-		if err := os.WriteFile(maskPath(masks, 4), []byte("nothing"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, maskPath(masks, 4), []byte("nothing"))
 		e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError = policy })
 		if policy == Fail {
 			fails(t, e, Key{}, layout.MasksNPY, ErrBad)
@@ -354,9 +337,7 @@ func TestOrientedMasks(t *testing.T) {
 	const h, w = 7, 11
 	dir := t.TempDir()
 	for i := range 2 {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.png", i)), noisePNG(t, i, h, w, 0), 0o644); err != nil { // turned to the right
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%03d.png", i)), noisePNG(t, i, h, w, 0)) // turned to the right
 	}
 	masks := t.TempDir()
 	writeMask(t, masks, 0, h, w, false) // stored

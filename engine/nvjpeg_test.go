@@ -50,10 +50,7 @@ func TestNVJPEGPixels(t *testing.T) {
 	for _, k := range allKeys(with) {
 		got, want := read(t, with, k, layout.NHWCForm), read(t, without, k, layout.NHWCForm)
 		path := filepath.Join(dir, with.catalog.Dataset.Path(k.Batch))
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := contents(t, path)
 		d, err := without.Describe(t.Context(), k)
 		if err != nil {
 			t.Fatal(err)
@@ -205,14 +202,9 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 		if err := os.Remove(name); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, picture.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, name, picture.Bytes())
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "00.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := contents(t, filepath.Join(dir, "00.jpg"))
 	for _, c := range []struct {
 		image, slot int // sides
 		want        bool

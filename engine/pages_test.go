@@ -103,9 +103,7 @@ func plainPhotos(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range photos {
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.ppm", i)), photo(i), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%03d.ppm", i)), photo(i))
 	}
 	return dir
 }

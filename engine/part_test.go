@@ -258,13 +258,8 @@ func TestPartsOfChangedFiles(t *testing.T) {
 	if err := os.Truncate(shrunk, 300_000); err != nil {
 		t.Fatal(err)
 	}
-	data, err := os.ReadFile(filepath.Join(dir, "02.jpg"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "01.jpg"), data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data := contents(t, filepath.Join(dir, "02.jpg"))
+	writeFile(t, filepath.Join(dir, "01.jpg"), data)
 	want := verdicts(t, transformed(t, without, resample.RandomResizedCrop, large, inPart))
 	got := verdicts(t, transformed(t, ds, resample.RandomResizedCrop, large, inPart, withEntries(false)))
 	failed := 0

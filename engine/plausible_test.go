@@ -3,7 +3,6 @@ package engine
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -22,9 +21,7 @@ func TestHeaderBeyondItsFile(t *testing.T) {
 	header = append(binary.BigEndian.AppendUint32(header, 16000), 8, 2, 0, 0, 0)
 	for name, padding := range map[string]int{"a.png": 0, "b.png": 100_000} { // probed whole, and in part
 		file := "\x89PNG\r\n\x1a\n" + string(chunk("IHDR", header)) + string(chunk("IDAT", make([]byte, padding))) + string(chunk("IEND", nil))
-		if err := os.WriteFile(filepath.Join(filepath.Dir(samplePath(dir, 0)), name), []byte(file), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(filepath.Dir(samplePath(dir, 0)), name), []byte(file))
 	}
 	e := start(t, dir, func(o *Options) { o.BatchSize = 5 })
 	bad := 0

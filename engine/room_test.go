@@ -100,16 +100,12 @@ func wideArrays(t *testing.T, root string, lengths []int) (ds *dataset.Dataset, 
 		header := fmt.Sprintf("{'descr': '|u1', 'fortran_order': False, 'shape': (%d, 8), }\n", n)
 		file := binary.LittleEndian.AppendUint16([]byte("\x93NUMPY\x01\x00"), uint16(len(header)))
 		file = append(append(file, header...), bytes.Repeat([]byte{byte(id)}, 8*n)...)
-		if err := os.WriteFile(filepath.Join(root, name), file, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(root, name), file)
 		fmt.Fprintf(&list, "{\"path\":%q}\n", name)
 		rows = append(rows, int32(id))
 	}
 	manifest := filepath.Join(root, "m.jsonl")
-	if err := os.WriteFile(manifest, []byte(list.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, manifest, []byte(list.String()))
 	ds, err := dataset.Open(t.Context(), manifest, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"hash/crc32"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,18 +41,14 @@ func hugeDir(t *testing.T, manifest bool) string {
 		if len(data) != 57 {
 			t.Fatalf("%d bytes", len(data))
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeFile(t, filepath.Join(dir, name), data)
 	}
 	if !manifest {
 		return dir
 	}
 	path := filepath.Join(dir, "huge.csv")
 	text := fmt.Sprintf("path,height,width\ntall.png,%d,4\nwide.png,4,%d\n", hugeSide, hugeSide)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, path, []byte(text))
 	return path
 }
 

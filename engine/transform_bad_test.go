@@ -10,7 +10,6 @@ import (
 	"image/png"
 	"math"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -41,9 +40,7 @@ func cutJPEG(t testing.TB, h, w, missing int) []byte {
 func TestCropsOfACutImage(t *testing.T) {
 	const epochs = 40
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "0.jpg"), cutJPEG(t, 48, 64, 60), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "0.jpg"), cutJPEG(t, 48, 64, 60))
 	writePPM(t, filepath.Join(dir, "1.ppm"), 3, 4, picture(1, 3, 4))
 	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
 		engine := func() *Engine {
@@ -107,9 +104,7 @@ func TestCropsOfADamagedImage(t *testing.T) {
 	}
 	data := out.Bytes()
 	data[len(data)/2] ^= 0x10
-	if err := os.WriteFile(filepath.Join(dir, "0.png"), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	writeFile(t, filepath.Join(dir, "0.png"), data)
 	for _, size := range [][2]int{{64, 64}, {8, 24}, {24, 8}, {2, 200}, {1, 1}} {
 		e := start(t, dir, func(o *Options) {
 			o.BatchSize, o.Anonymous = 1, true

@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"bytes"
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -83,5 +86,51 @@ func TestChoicesBelongToSamples(t *testing.T) {
 	}
 	if other < len(want)/2 {
 		t.Errorf("of %d samples, only %d look different in another epoch", len(want), other)
+	}
+}
+
+// twoDirs has the same image twice: as a JPEG and, in another directory, as the pixels that the
+// JPEG decodes to at full size.
+func twoDirs(t *testing.T) (jpegs, decoded string) {
+	t.Helper()
+	jpegs, decoded = jpegDir(t, 1), t.TempDir()
+	file := contents(t, filepath.Join(jpegs, "00.jpg"))
+	h, err := decode.ReadHeader(file, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := decode.NewDecoder(decode.Options{})
+	defer d.Close()
+	pixels := make([]byte, h.Height*h.Width*3)
+	if err := d.Decode(decode.Image{Pix: pixels, Stride: 3 * h.Width, Height: h.Height, Width: h.Width}, file, h); err != nil {
+		t.Fatal(err)
+	}
+	writePPM(t, filepath.Join(decoded, "a.ppm"), h.Height, h.Width, pixels)
+	return jpegs, decoded
+}
+
+// TestFullJPEGs: with the option, a JPEG that shrinks gives the same pixels as filtering
+// its full-size decoding. Without it, the JPEG is decoded at a smaller scale first, which
+// gives different pixels. The fingerprints differ.
+func TestFullJPEGs(t *testing.T) {
+	jpegs, decoded := twoDirs(t)
+	full := func(o *Options) { o.FullJPEGs = true }
+	all := openDataset(t, decoded)
+	ds := openDataset(t, jpegs)
+	for _, mode := range []resample.Mode{resample.Stretch, resample.NotLarger, resample.NotSmaller} {
+		want := pixelsOf(t, transformed(t, all, mode), layout.NHWCForm)
+		exact, scaled := transformed(t, ds, mode, full), transformed(t, ds, mode)
+		if got := pixelsOf(t, exact, layout.NHWCForm); !bytes.Equal(bytes.Join(got, nil), bytes.Join(want, nil)) {
+			t.Errorf("%s: not the pixels of filtering the whole image", mode)
+		}
+		if got := pixelsOf(t, scaled, layout.NHWCForm); bytes.Equal(bytes.Join(got, nil), bytes.Join(want, nil)) {
+			t.Errorf("%s: decoding smaller first changes nothing: the test can see nothing", mode)
+		}
+		if exact.catalog.Fingerprint == scaled.catalog.Fingerprint {
+			t.Errorf("%s: one fingerprint for two kinds of pixels", mode)
+		}
+		if _, there := scaled.catalog.Settings()["jpeg_scaling"]; there {
+			t.Errorf("%s: the default is in the fingerprint, which was older than the option", mode)
+		}
 	}
 }
