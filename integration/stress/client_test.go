@@ -236,7 +236,7 @@ func (c *client) open(x *expected, form layout.Form, flags int) (*holding, error
 	}, false)
 }
 
-// openBy opens a batch with open. An unexplained error may come from the recent past: a
+// openBy opens a batch with open. An unexplained EIO or ENOMEM may come from the recent past: a
 // prefetched batch that failed. It must not persist.
 func (c *client) openBy(x *expected, form layout.Form, open func(path string) (int, error), interrupted bool) (*holding, error) {
 	const tries = 100
@@ -263,7 +263,7 @@ func (c *client) openBy(x *expected, form layout.Form, open func(path string) (i
 			c.note("open %s.%s: %v", x.Key, form, err)
 			return nil, nil
 		}
-		if !c.disturbed() || try == tries {
+		if past := c.disturbed() && (err == unix.EIO || err == unix.ENOMEM); !past || try == tries {
 			return nil, found("open %s.%s: %v, %d times, and nothing explains it", x.Key, form, err, try)
 		}
 		c.note("open %s.%s: %v, which is not of now", x.Key, form, err)
