@@ -130,7 +130,7 @@ func (r *round) quit() {
 	r.daemon.Dump()
 	stacks := r.daemon.Logged()[before:]
 	if n := strings.Count(stacks, "\ngoroutine "); n == 0 || n > most(r.Settings) {
-		r.find("the daemon has %d goroutines", n)
+		r.find("the daemon has %d goroutines, by where they began: %v", n, origins(stacks))
 	}
 	for _, name := range []string{"engine.(*Engine).Open(", "engine.(*readers).await(", "engine.(*Engine).Describe("} {
 		if strings.Contains(stacks, name) {
@@ -140,6 +140,18 @@ func (r *round) quit() {
 	if err := unmount(r.Mount); err != nil {
 		r.find("at the end: %v", err)
 	}
+}
+
+// origins counts goroutines by where they were started.
+func origins(stacks string) map[string]int {
+	counts := map[string]int{}
+	for line := range strings.Lines(stacks) {
+		if by, ok := strings.CutPrefix(line, "created by "); ok {
+			by, _, _ = strings.Cut(strings.TrimSpace(by), " in goroutine ")
+			counts[by]++
+		}
+	}
+	return counts
 }
 
 // most is the maximum number of goroutines of an idle daemon: its workers, readers of the
