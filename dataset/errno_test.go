@@ -75,23 +75,6 @@ func TestEveryErrnoAtEveryCall(t *testing.T) {
 	}
 }
 
-// TestRepairedMeanwhile: the identity that a read returns is that of the file it opened, whatever
-// has taken its path since.
-func TestRepairedMeanwhile(t *testing.T) {
-	p := newPlace(t)
-	p.images("a.jpg")
-	d := p.open("")
-	bad := d.Stat(0)
-	part := func(n int) []byte {
-		p.write("b.jpg", image("jpeg", 10, 20, 1)+"repaired")
-		os.Rename(p.path("b.jpg"), p.path("a.jpg"))
-		return grow(n)
-	}
-	if _, id, err := d.Load(t.Context(), 0, nil, part); err != nil || id != bad {
-		t.Errorf("%+v instead of %+v, %v", id, bad, err)
-	}
-}
-
 // swap replaces the dataset's directory with a copy that change has modified. The old directory
 // is removed, so a process that has it open sees it empty.
 func (p *place) swap(change func(root string)) {

@@ -1,7 +1,6 @@
 package dataset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -217,33 +216,6 @@ func TestListingProgress(t *testing.T) {
 		report()
 	}
 	equal(t, "4/10 4/15 4/15 9/15 15/15 ", got, "two at once")
-}
-
-func TestCancelledScanStops(t *testing.T) {
-	p := newPlace(t)
-	for i := range 300 {
-		p.images(fmt.Sprintf("%03d.jpg", i))
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	o := p.options()
-	o.Workers = 2
-	o.Prober = func(head, tail []byte, size int64) (Header, error) {
-		if p.c.calls.Load() >= 20 {
-			cancel()
-		}
-		return p.c.probe(head, tail, size)
-	}
-	if _, err := Open(ctx, p.root, o); !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
-	}
-	if n := p.probes(); n > 30 {
-		t.Errorf("%d headers read", n)
-	}
-	if entries, _ := os.ReadDir(p.cache); len(entries) > 0 {
-		t.Errorf("a cancelled scan left %v", entries)
-	}
-	p.open("")
 }
 
 func TestLinks(t *testing.T) {
