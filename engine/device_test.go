@@ -160,8 +160,7 @@ func TestDeviceIsShared(t *testing.T) {
 		t.Errorf("%d bytes were copied of %d", g.Put, sizeOf(3))
 	}
 	for _, b := range []int{1, 2} {
-		next := open(t, e, Key{Batch: b}, layout.CUDA)
-		next.Close()
+		open(t, e, Key{Batch: b}, layout.CUDA).Close()
 	}
 	if err := e.Quiet(t.Context()); err != nil {
 		t.Fatal(err)

@@ -61,11 +61,7 @@ func TestFormsMakeTheSameBytes(t *testing.T) {
 func TestHitsAreTheSameWherePacked(t *testing.T) {
 	const n = 192
 	dir := written(t, n, tinyJPEG)
-	size := int64(0)
-	ds := openDataset(t, dir)
-	for i := range n {
-		size += ds.Stat(i).Size
-	}
+	size := bytesIn(t, dir)
 	want := readEpochs(t, start(t, dir, caching(cache.None, 0), func(o *Options) { o.Epochs = 7 }), 0, 6)
 	for _, form := range []Form{FormAuto, FormPacked} {
 		for _, share := range []float64{0.3, 0.8, 1.1, 1.5} {
@@ -93,12 +89,9 @@ func TestHitsAreTheSameWherePacked(t *testing.T) {
 // packed hits, to within one.
 func TestPackedHitsPerBatch(t *testing.T) {
 	const n, size = 320, 32
-	dir, all := written(t, n, smallJPEG), int64(0)
+	dir := written(t, n, smallJPEG)
 	ds := openDataset(t, dir)
-	for i := range n {
-		all += ds.Stat(i).Size
-	}
-	e := start(t, dir, packingAll(all*6/10), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs, o.BatchSize = FormAuto, 0, 9, size })
+	e := start(t, dir, packingAll(bytesIn(t, dir)*6/10), func(o *Options) { o.CacheForm, o.PrefetchDepth, o.Epochs, o.BatchSize = FormAuto, 0, 9, size })
 	e.caches.planner.settled()
 	// This is as if much had been measured, of storage that is fast enough for some packed samples.
 	const many = 1 << 30

@@ -134,8 +134,7 @@ func TestAnotherFormWithRoomForOne(t *testing.T) {
 		o.MemoryLimit = runtimeBytes + size*7/4
 	})
 	for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.NHWCForm} {
-		f := open(t, e, Key{}, form)
-		f.Close()
+		open(t, e, Key{}, form).Close()
 	}
 }
 

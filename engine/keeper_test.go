@@ -381,8 +381,7 @@ func TestOpensComeBeforePlanning(t *testing.T) {
 	}
 	e.start()
 	<-full
-	f := open(t, e, Key{}, layout.NHWCForm)
-	f.Close()
+	open(t, e, Key{}, layout.NHWCForm).Close()
 	if peak := e.Stats().Memory.Peak; peak > limit {
 		t.Errorf("%d bytes were charged, of %d", peak, limit)
 	}

@@ -85,6 +85,12 @@ func newFarOf(t *testing.T, dir string, mean int64) *farDataset {
 	return d
 }
 
+func newFarJPEGs(t *testing.T) *farDataset {
+	t.Helper()
+	dir := written(t, farSamples, tinyJPEG)
+	return newFarOf(t, dir, bytesIn(t, dir)/farSamples)
+}
+
 // open opens the dataset with room for a share of its samples on the disk.
 func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Options)) *dataset.Dataset {
 	t.Helper()
@@ -240,13 +246,7 @@ func TestPackedBesideALocalCache(t *testing.T) {
 		packs        bool
 	}{{0.25, 0.4, 1, true}, {0.5, 0.2, 3, true}, {0.4, 0.45, 1, true}, {0.5, 0.7, 1, false}} {
 		what := fmt.Sprintf("%v in memory, %v on disk, %d shards", c.memory, c.disk, c.shards)
-		dir := written(t, farSamples, tinyJPEG)
-		ds := openDataset(t, dir)
-		all := int64(0)
-		for i := range farSamples {
-			all += ds.Stat(i).Size
-		}
-		d := newFarOf(t, dir, all/farSamples)
+		d := newFarJPEGs(t)
 		shards := func(o *Options) { o.Shards, o.CacheForm = c.shards, FormPacked }
 		plain := start(t, d.dir, caching(cache.None, 0), func(o *Options) { o.Shards, o.Epochs = c.shards, 20 })
 		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
@@ -283,12 +283,7 @@ func TestPackedBesideALocalCache(t *testing.T) {
 func TestPackedOnDisk(t *testing.T) {
 	for _, c := range []struct{ memory, disk, least float64 }{{0, 4, 1}, {0.25, 4, 1}, {0, 2, 0.2}} {
 		what := fmt.Sprintf("%v in memory, %v on disk", c.memory, c.disk)
-		dir := written(t, farSamples, tinyJPEG)
-		ds, all := openDataset(t, dir), int64(0)
-		for i := range farSamples {
-			all += ds.Stat(i).Size
-		}
-		d := newFarOf(t, dir, all/farSamples)
+		d := newFarJPEGs(t)
 		crops := func(o *Options) {
 			o.CacheForm, o.Transform.Mode, o.Transform.CropRatio = FormPacked, resample.RandomResizedCrop, resample.DefaultCropRatio
 			o.Transform.Height, o.Transform.Width, o.Transform.CropArea = 32, 32, [2]float64{0.1, 0.5}
