@@ -425,15 +425,6 @@ func TestCorpus(t *testing.T) {
 	if len(testFiles("regions/*.jpg")) != 28 || len(testFiles("progressive/*.jpg")) < 40 {
 		t.Error("files are missing")
 	}
-	for _, factors := range []string{"1x1", "2x1", "1x2", "2x2", "4x1", "4x2", "1x4", "2x4", "3x1"} {
-		for kind, marker := range map[string]byte{"": markSOF0, "-progressive": markSOF2, "-restarts": markSOF0} {
-			data := testFile("regions/" + factors + kind + ".jpg")
-			frame := frameOf(data)
-			if got := fmt.Sprintf("%dx%d", frame[7]>>4, frame[7]&15); got != factors || !bytes.Contains(data, []byte{0xff, marker}) {
-				t.Errorf("%s%s: sampled %s", factors, kind, got)
-			}
-		}
-	}
 }
 
 // noisySamples are files with random bytes as pixels, which take the most memory to pack, and

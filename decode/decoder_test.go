@@ -115,32 +115,6 @@ func TestClosedDecoder(t *testing.T) {
 	}
 }
 
-func TestHeaderSize(t *testing.T) {
-	for o := uint8(0); o < 12; o++ {
-		h := Header{Width: 4, Height: 3, Orientation: o}
-		height, width := h.Size(false)
-		if turned := o >= 5 && o <= 8; turned != (height == 4) || height*width != 12 {
-			t.Errorf("orientation %d: %dx%d", o, width, height)
-		}
-		if height, width := h.Size(true); height != 3 || width != 4 {
-			t.Errorf("orientation %d, ignored: %dx%d", o, width, height)
-		}
-	}
-	if w, h := (Header{Width: 17, Height: 16}).At(8); w != 3 || h != 2 {
-		t.Errorf("17x16 at 1/8 is %dx%d", w, h)
-	}
-}
-
-func TestGrayWeights(t *testing.T) {
-	pix := []byte{255, 0, 0, 0, 255, 0, 0, 0, 255}
-	want := []byte{76, 150, 29} // BT.601
-	for v := range 256 {
-		pix, want = append(pix, byte(v), byte(v), byte(v)), append(want, byte(v))
-	}
-	ppm := append([]byte("P6 259 1 255 "), pix...)
-	compare(t, "weights", newCoder(t, Options{Color: Gray}).pixels(t, whole(file{"PPM", ppm})), want, 0, 0)
-}
-
 // TestSteps: Steps of a region that was decoded as stored lead to the pixels of the upright region.
 func TestSteps(t *testing.T) {
 	const w, h, c, stride = 5, 3, 3, 40

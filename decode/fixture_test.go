@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	. "github.com/batchfs/batchfs/decode"
 )
 
@@ -319,21 +317,6 @@ func cropped(pix []byte, w, c int, r Region) (out []byte) {
 		out = append(out, pix[(y*w+r.X)*c:][:r.W*c]...)
 	}
 	return out
-}
-
-// guardedMemory returns memory that is followed by an inaccessible page.
-func guardedMemory(t testing.TB, size int) []byte {
-	page := unix.Getpagesize()
-	usable := (size + page - 1) / page * page
-	m, err := unix.Mmap(-1, 0, usable+page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { unix.Munmap(m) })
-	if err := unix.Mprotect(m[usable:], unix.PROT_NONE); err != nil {
-		t.Fatal(err)
-	}
-	return m[:usable]
 }
 
 // atEnd returns the last n bytes of memory.

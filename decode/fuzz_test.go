@@ -7,29 +7,22 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	. "github.com/batchfs/batchfs/decode"
 )
 
 // seeds are all small files, good, odd and damaged.
-func seeds(most int) (out []file) {
-	for _, f := range append(append(jpegFiles(), filesOf(allSamples())...), filesOf(rotatable(16, 35, 6, true))...) {
-		if len(f.data) < most {
-			out = append(out, f)
-		}
-	}
+func seeds(most int) []file {
+	all := slices.Concat(jpegFiles(), filesOf(allSamples()), filesOf(rotatable(16, 35, 6, true)))
 	for _, f := range damagedFiles() {
-		if len(f.data) < most {
-			out = append(out, file{f.name, f.data})
-		}
+		all = append(all, file{f.name, f.data})
 	}
 	for _, f := range pngEXIFs() {
-		if len(f.data) < most {
-			out = append(out, f.file)
-		}
+		all = append(all, f.file)
 	}
-	return out
+	return slices.DeleteFunc(all, func(f file) bool { return len(f.data) >= most })
 }
 
 func FuzzReadHeader(f *testing.F) {

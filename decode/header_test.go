@@ -52,24 +52,6 @@ func withTail(h Header, data []byte) Header {
 	return h.WithTail(bytes.Clone(data[len(data)-h.Tail(int64(len(data))):]))
 }
 
-func TestHeaderNeedsEXIF(t *testing.T) {
-	tiff := exifWith(6, false)
-	vp8l := webpData(corpus("plain-20x10.webp").data)
-	data := riff("VP8X", vp8x(webpEXIF, 20, 10), "VP8L", vp8l, "EXIF", tiff)
-	for n := range data {
-		if _, err := ReadHeader(data[:n], false); n < len(data)-len(tiff)%2 && !errors.Is(err, ErrShort) {
-			t.Fatalf("%d of %d bytes: %v", n, len(data), err)
-		}
-	}
-	if h, err := ReadHeader(data, true); err != nil || h.Orientation != 6 {
-		t.Errorf("%+v, %v", h, err)
-	}
-	unflagged := riff("VP8X", vp8x(0, 20, 10), "VP8L", vp8l, "EXIF", tiff)
-	if h, err := ReadHeader(unflagged, true); err != nil || h.Orientation != 1 {
-		t.Errorf("EXIF that VP8X does not announce: %+v, %v", h, err)
-	}
-}
-
 // TestEXIF: an orientation is found wherever it is in EXIF, and anything invalid is 1.
 func TestEXIF(t *testing.T) {
 	read := func(tiff []byte) uint8 { return headerOf(withEXIF(corpus("plain-20x10.jpg").data, tiff)).Orientation }
@@ -95,6 +77,13 @@ func TestEXIF(t *testing.T) {
 		binary.LittleEndian.PutUint32(bad[4:], at)
 		if o := read(bad); o != 1 {
 			t.Errorf("a directory at %#x: orientation %d", at, o)
+		}
+	}
+	vp8l := webpData(corpus("plain-20x10.webp").data)
+	for flag, want := range map[byte]uint8{webpEXIF: 5, 0: 1} { // without it, VP8X does not announce EXIF
+		data := riff("VP8X", vp8x(flag, 20, 10), "VP8L", vp8l, "EXIF", good)
+		if h, err := ReadHeader(data, true); err != nil || h.Orientation != want {
+			t.Errorf("flags %d: %+v, %v", flag, h, err)
 		}
 	}
 }

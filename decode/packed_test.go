@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // Bytes of a packed image, see packed.go.
@@ -41,7 +42,7 @@ func neverPacked(s *sample) bool {
 // scale; one that was packed for a file unpacks to the original. A JPEG can be packed if and only
 // if our own decoder decodes it.
 func TestPacked(t *testing.T) {
-	memory := guardedMemory(t, 1<<24)
+	memory := testkit.Fenced(t, 1<<24)
 	c, random, jpegs := newCoders(t), rand.New(rand.NewPCG(3, 4)), 0
 	all := append(noisySamples(t), samples(t)...)
 	for _, f := range jpegFiles() {
@@ -278,7 +279,7 @@ func sealed(data []byte) []byte {
 // ignored, damage leads to an error, to other pixels, the same in all kernels, or to another file;
 // no byte outside of memory is touched, which would crash.
 func TestPackedDamaged(t *testing.T) {
-	c, random, memory := newCoders(t), rand.New(rand.NewPCG(5, 6)), guardedMemory(t, 1<<20)
+	c, random, memory := newCoders(t), rand.New(rand.NewPCG(5, 6)), testkit.Fenced(t, 1<<20)
 	refused, accepted, unpacked, most := 0, 0, 0, 200
 	if testing.Short() {
 		most = 60

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // samePair checks that DecodePair gives the same results as decoding two images alone, including
@@ -59,7 +60,7 @@ func samePacking(t testing.TB, d coder, a ask, decoded answer) {
 // damaged or not, with entry points or without, packed at the same time or not; neither does its
 // packed form.
 func TestPairs(t *testing.T) {
-	random, memory := rand.New(rand.NewPCG(8, 9)), [2][]byte{guardedMemory(t, 1<<23), guardedMemory(t, 1<<23)}
+	random, memory := rand.New(rand.NewPCG(8, 9)), [2][]byte{testkit.Fenced(t, 1<<23), testkit.Fenced(t, 1<<23)}
 	files := jpegFiles()
 	for _, s := range append(noisySamples(t), samples(t)...) {
 		if len(s.data) < 1<<16 && random.IntN(16) == 0 {

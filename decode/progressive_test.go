@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // accepting is the number of kernels that our own decoder has.
@@ -117,20 +118,24 @@ func bitByBit(low byte, bands ...[2]byte) []byte {
 // bits, in both kinds of passes.
 func longRun(bits, more int) []byte {
 	const side, blocks = 1040, 130 * 130
-	f := &forger{Rand: rand.New(rand.NewPCG(1, 2)), out: bareJPEG(side, side, 1, 1, true, 0)}
-	f.segment(markDHT, append(append([]byte{0x10, 1, 1, 1}, make([]byte, 13)...), 0x00, 0x01, byte(bits<<4))) // 0: end, 10: a value, 110: a run
-	f.segment(markSOS, []byte{1, 1, 0, 0, 0, 0})
-	f.put(0, blocks)
-	f.pad()
-	for _, high := range []int{0, 1} {
-		f.segment(markSOS, []byte{1, 1, 0, 1, 63, byte(high<<4 | 1 - high)})
-		f.put(0b110, 3)
-		f.put(more, bits)
-		f.put([]int{0b1010, 0b01}[high], 4-2*high) // a value, or its correction
-		f.put(0, blocks-(1<<bits+more)-1)
-		f.pad()
+	f := testkit.Forger{Rand: rand.New(rand.NewPCG(1, 2)), Out: bareJPEG(side, side, 1, 1, true, 0)}
+	f.Segment(markDHT, append(append([]byte{0x10, 1, 1, 1}, make([]byte, 13)...), 0x00, 0x01, byte(bits<<4))) // 0: end, 10: a value, 110: a run
+	f.Segment(markSOS, []byte{1, 1, 0, 0, 0, 0})
+	for range blocks {
+		f.Put(0, 1)
 	}
-	return append(f.out, 0xff, markEOI)
+	f.Pad()
+	for _, high := range []int{0, 1} {
+		f.Segment(markSOS, []byte{1, 1, 0, 1, 63, byte(high<<4 | 1 - high)})
+		f.Put(0b110, 3)
+		f.Put(more, bits)
+		f.Put([]int{0b1010, 0b01}[high], 4-2*high) // a value, or its correction
+		for range blocks - (1<<bits + more) - 1 {
+			f.Put(0, 1)
+		}
+		f.Pad()
+	}
+	return f.End()
 }
 
 // TestBaselineScanLimits: libjpeg supports at most 13 bits, one of which a scan refines, and we
@@ -171,9 +176,7 @@ func TestBaselineScanLimits(t *testing.T) {
 // use: any bands and bits per scan, scans of two components, a restart interval and random codes of
 // up to 16 bits for each scan, and runs of blocks that go beyond a restart or the end.
 type forger struct {
-	*rand.Rand
-	out             []byte
-	last, bits      int // an incomplete byte, and how many bits it has
+	*testkit.Forger
 	w, h, comps     int
 	across, down    int    // in MCUs
 	fh, fv          [3]int // sampling factors
@@ -183,13 +186,13 @@ type forger struct {
 }
 
 func newForger(seed uint64) *forger {
-	f := &forger{Rand: rand.New(rand.NewPCG(seed, 1)), comps: 1, fh: [3]int{1, 1, 1}, fv: [3]int{1, 1, 1}}
+	f := &forger{Forger: testkit.NewForger(rand.New(rand.NewPCG(seed, 1))), comps: 1, fh: [3]int{1, 1, 1}, fv: [3]int{1, 1, 1}}
 	f.w, f.h = 20+f.IntN(60), 1+f.IntN(40)
 	if f.IntN(4) > 0 {
 		f.comps, f.fh[0], f.fv[0] = 3, 1+f.IntN(2), 1+f.IntN(2)
 	}
 	f.across, f.down = (f.w+8*f.fh[0]-1)/(8*f.fh[0]), (f.h+8*f.fv[0]-1)/(8*f.fv[0])
-	f.out = append([]byte("\xff\xd8\xff\xdb\x00\x43\x00"), bytes.Repeat([]byte{1}, 64)...)
+	f.Segment(markDQT, append([]byte{0}, bytes.Repeat([]byte{1}, 64)...))
 	frame := []byte{8, 0, byte(f.h), 0, byte(f.w), byte(f.comps)}
 	for c := range f.comps {
 		frame = append(frame, byte(c), byte(f.fh[c]<<4|f.fv[c]), 0)
@@ -198,58 +201,8 @@ func newForger(seed uint64) *forger {
 			f.missing[c][k] = -1
 		}
 	}
-	f.segment(markSOF2, frame)
+	f.Segment(markSOF2, frame)
 	return f
-}
-
-func (f *forger) segment(marker byte, body []byte) {
-	f.out = append(append(f.out, 0xff, marker, byte((len(body)+2)>>8), byte(len(body)+2)), body...)
-}
-
-// put writes the last n bits of v.
-func (f *forger) put(v, n int) {
-	for n--; n >= 0; n-- {
-		f.last, f.bits = f.last<<1|v>>n&1, f.bits+1
-		if f.bits == 8 {
-			if f.out = append(f.out, byte(f.last)); byte(f.last) == 0xff {
-				f.out = append(f.out, 0)
-			}
-			f.last, f.bits = 0, 0
-		}
-	}
-}
-
-func (f *forger) pad() {
-	for f.bits > 0 {
-		f.put(f.IntN(2), 1)
-	}
-}
-
-// codes defines random codes for symbols, and returns the length and bits of each.
-func (f *forger) codes(table byte, symbols []byte) map[byte][2]int {
-	lengths, deep := []int{0}, f.IntN(2) == 0 // of the leaves of a tree, one of which is not used
-	for len(lengths) <= len(symbols) {
-		i := f.IntN(len(lengths))
-		if deep {
-			i = len(lengths) - 1
-		}
-		if lengths[i] == 16 {
-			i = slices.Index(lengths, slices.Min(lengths))
-		}
-		lengths[i]++
-		lengths = append(lengths, lengths[i])
-	}
-	slices.Sort(lengths)
-	f.Shuffle(len(symbols), func(i, k int) { symbols[i], symbols[k] = symbols[k], symbols[i] })
-	definition, all, code := make([]byte, 17), map[byte][2]int{}, 0
-	definition[0] = table
-	for i, s := range symbols {
-		definition[lengths[i]]++
-		all[s] = [2]int{lengths[i], code}
-		code = (code + 1) << (lengths[i+1] - lengths[i])
-	}
-	f.segment(markDHT, append(definition, symbols...))
-	return all
 }
 
 // scan writes a scan: its header, what block writes for each block, and restart markers.
@@ -258,7 +211,7 @@ func (f *forger) scan(of []int, first, last, high, low int, restart func(), bloc
 	for _, c := range of {
 		header = append(header, byte(c), byte(c<<4))
 	}
-	f.segment(markSOS, append(header, byte(first), byte(last), byte(high<<4|low)))
+	f.Segment(markSOS, append(header, byte(first), byte(last), byte(high<<4|low)))
 	f.scans++
 	c := of[0]
 	across, down, h, v := f.across, f.down, f.fh, f.fv
@@ -269,8 +222,7 @@ func (f *forger) scan(of []int, first, last, high, low int, restart func(), bloc
 	restart()
 	for m := range across * down {
 		if f.interval > 0 && m > 0 && m%f.interval == 0 {
-			f.pad()
-			f.out = append(f.out, 0xff, markRST0+byte((m/f.interval-1)&7))
+			f.Restart(m/f.interval - 1)
 			restart()
 		}
 		for i, c := range of {
@@ -280,7 +232,7 @@ func (f *forger) scan(of []int, first, last, high, low int, restart func(), bloc
 			}
 		}
 	}
-	f.pad()
+	f.Pad()
 	for _, c := range of {
 		for k := first; k <= last; k++ {
 			f.missing[c][k] = low
@@ -288,36 +240,27 @@ func (f *forger) scan(of []int, first, last, high, low int, restart func(), bloc
 	}
 }
 
-// signed is the value of size bits.
-func signed(bits, size int) int {
-	if size == 0 || bits>>(size-1) == 1 {
-		return bits
-	}
-	return bits - 1<<size + 1
-}
-
 func (f *forger) dc(of []int, high, low int) {
-	var codes [3]map[byte][2]int
+	var codes [3][256]testkit.Code
 	for _, c := range of {
 		if high == 0 {
-			codes[c] = f.codes(byte(c), []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+			codes[c] = f.Codes(byte(c), []byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
 		}
 	}
 	var predicted [3]int
 	f.scan(of, 0, 0, high, low, func() { predicted = [3]int{} }, func(i int, b *[64]int) {
 		if high > 0 {
-			f.put(f.IntN(2), 1)
+			f.Put(f.IntN(2), 1)
 			return
 		}
 		size := f.IntN(12 - low)
 		bits := f.IntN(1 << size)
-		if v := (predicted[i] + signed(bits, size)) << low; v > 3000 || v < -3000 {
+		if v := (predicted[i] + testkit.Coefficient(bits, size)) << low; v > 3000 || v < -3000 {
 			size, bits = 0, 0
 		}
-		predicted[i] += signed(bits, size)
-		code := codes[of[i]][byte(size)]
-		f.put(code[1], code[0])
-		f.put(bits, size)
+		predicted[i] += testkit.Coefficient(bits, size)
+		f.Code(codes[of[i]][size])
+		f.Put(bits, size)
 	})
 }
 
@@ -331,7 +274,7 @@ func (f *forger) ac(c, first, last, high, low int) {
 			symbols = append(symbols, byte(s))
 		}
 	}
-	codes, run, ending := f.codes(0x10, symbols), 0, f.IntN(9)
+	codes, run, ending := f.Codes(0x10, symbols), 0, f.IntN(9)
 	f.scan([]int{c}, first, last, high, low, func() { run = 0 }, func(_ int, b *[64]int) {
 		k := first
 		for run == 0 && k <= last {
@@ -346,18 +289,18 @@ func (f *forger) ac(c, first, last, high, low int) {
 				s = 0
 			}
 			size, skip := int(s&15), int(s>>4)
-			f.put(codes[s][1], codes[s][0])
+			f.Code(codes[s])
 			if size == 0 && skip < 15 {
 				more := f.IntN(1 << skip)
-				f.put(more, skip)
+				f.Put(more, skip)
 				run = 1<<skip + more
 				break
 			}
 			bits := f.IntN(1 << size)
-			f.put(bits, size)
+			f.Put(bits, size)
 			for ; b[k] != 0 || skip > 0; k++ {
 				if b[k] != 0 {
-					f.put(f.IntN(2), 1)
+					f.Put(f.IntN(2), 1)
 				} else {
 					skip--
 				}
@@ -370,7 +313,7 @@ func (f *forger) ac(c, first, last, high, low int) {
 		if run > 0 {
 			for run--; k <= last; k++ {
 				if b[k] != 0 {
-					f.put(f.IntN(2), 1)
+					f.Put(f.IntN(2), 1)
 				}
 			}
 		}
@@ -388,13 +331,13 @@ func (f *forger) forge() []byte {
 		}
 		if len(open) == 0 {
 			if f.missing == ([3][64]int{}) {
-				return append(f.out, 0xff, markEOI)
+				return f.End()
 			}
 			continue
 		}
 		if f.IntN(4) == 0 {
 			f.interval = f.IntN(9)
-			f.segment(markDRI, []byte{0, byte(f.interval)})
+			f.Segment(markDRI, []byte{0, byte(f.interval)})
 		}
 		first := open[f.IntN(len(open))]
 		missing := f.missing[c][first]

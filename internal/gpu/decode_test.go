@@ -6,8 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -15,25 +13,13 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
 // jpegs are files of all kinds, most of which the kernels decode.
-func jpegs(t testing.TB) (all [][]byte) {
-	for _, pattern := range []string{"*.jpg", "oriented/*.jpg", "regions/*.jpg", "samples/*.jpg", "progressive/usual-*.jpg"} {
-		names, err := filepath.Glob(filepath.Join("../../decode/testdata", pattern))
-		if err != nil || names == nil {
-			t.Fatalf("%s: no files (%v)", pattern, err)
-		}
-		for _, name := range names {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, data)
-		}
-	}
-	return all
+func jpegs(t testing.TB) [][]byte {
+	return testkit.Pictures(t, "*.jpg", "oriented/*.jpg", "regions/*.jpg", "samples/*.jpg", "progressive/usual-*.jpg")
 }
 
 // damage changes a file: bits, bytes, lengths, or the order of its parts.

@@ -3,8 +3,6 @@ package gpu_test
 import (
 	"bytes"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -35,22 +34,8 @@ func TestNVJPEG(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")
 	}
-	var files [][]byte
-	for _, pattern := range []string{"oriented/*.jpg", "samples/y*.jpg", "samples/gray*.jpg"} {
-		names, err := filepath.Glob(filepath.Join("../../decode/testdata", pattern))
-		if err != nil || len(names) < 2 {
-			t.Fatal(pattern, names, err)
-		}
-		for _, name := range names {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if decode.Ordinary(data) {
-				files = append(files, data)
-			}
-		}
-	}
+	files := testkit.Pictures(t, "oriented/*.jpg", "samples/y*.jpg", "samples/gray*.jpg")
+	files = slices.DeleteFunc(files, func(data []byte) bool { return !decode.Ordinary(data) })
 	bad := slices.Clone(files[0])
 	copy(bad[len(bad)-12:], []byte{0xff, 0xd9})
 	files = append(files, bad)

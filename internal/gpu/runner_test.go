@@ -7,9 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"image"
-	"image/color"
-	"image/jpeg"
 	"os"
 	"os/exec"
 	"slices"
@@ -110,23 +107,16 @@ func run(t *testing.T, driver *fakecuda.Driver, which string, c fakecuda.Config)
 
 // twoJPEGs is a batch whose second sample is damaged, and the expected content of the first slot.
 func twoJPEGs(nvjpeg bool) (to Tensor, samples []Sample, want []byte, err error) {
-	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
-	for y := range 30 {
-		for x := range 40 {
-			img.SetRGBA(x, y, color.RGBA{byte(6 * x), byte(8 * y), byte(x * y), 255})
-		}
-	}
-	var file bytes.Buffer
-	if err := jpeg.Encode(&file, img, nil); err != nil {
+	data, err := os.ReadFile("../../decode/testdata/samples/plain-37x21.jpg")
+	if err != nil {
 		return to, nil, nil, err
 	}
-	data := file.Bytes()
 	head, err := decode.ReadHeader(data, false)
 	if err != nil {
 		return to, nil, nil, err
 	}
 	size := resample.Options{Mode: resample.Stretch, Height: 16, Width: 24}
-	transform := size.Choose(0, 0, 30, 40)
+	transform := size.Choose(0, 0, head.Height, head.Width)
 	want = make([]byte, 16*24*3)
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()

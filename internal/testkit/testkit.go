@@ -1,6 +1,7 @@
 // Package testkit has what tests of several packages need: the end of a test at an error, build
-// settings, lists of files and mounts, the page cache's view of a file, a Python with given modules,
-// real object stores, and mounts that no other test sees.
+// settings, lists of files and mounts, the page cache's view of a file, memory between fences, a
+// Python with given modules, real object stores, pictures, JPEGs that no encoder makes, and mounts
+// that no other test sees.
 package testkit
 
 import (
@@ -65,6 +66,25 @@ func Files(t testing.TB, dir string) map[string][]byte {
 		t.Fatal(err)
 	}
 	return files
+}
+
+// Pictures reads files of decode's testdata, at least one for each pattern.
+func Pictures(t testing.TB, patterns ...string) (all [][]byte) {
+	t.Helper()
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(filepath.Join(root(t), "decode/testdata", pattern))
+		if err != nil || names == nil {
+			t.Fatalf("%s: no files (%v)", pattern, err)
+		}
+		for _, name := range names {
+			data, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, data)
+		}
+	}
+	return all
 }
 
 // OnDisk skips a test if the page cache cannot be distinguished from the storage of a directory.
