@@ -109,8 +109,7 @@ func (u unequal) planned(t testing.TB, plan *shard.Plan, limit int64, epoch int)
 	ratio := cache.Ratio(limit, unequalCount, 1, func(id int64) (int64, int) { return u.sizes[id], 0 }, inFlight(unequalSettings, oneByOne))
 	k, err := keep.Choose(plan, epoch, keep.Config{Ratio: ratio}, nil)
 	check(t, err)
-	n := k.Count()
-	return n
+	return k.Count()
 }
 
 // TestCacheBudget: however unequal files are, a cache never exceeds its limit, by its own

@@ -82,7 +82,7 @@ func (s shelf) expect(t testing.TB, m *mounted, epoch int, others map[int]int) {
 		if err != nil || !bytes.Equal(data, want) {
 			t.Errorf("epoch %d, sample %d: %v % x..., want % x...", epoch, id, err, data[:min(4, len(data))], want[:4])
 		}
-		if got := m.badDocIn(t, epoch, id).Samples[0].Status; got != status {
+		if got := m.batchDoc(t, 0, epoch, id).Samples[0].Status; got != status {
 			t.Errorf("epoch %d, sample %d is said to be %s, not %s", epoch, id, got, status)
 		}
 	}
@@ -144,7 +144,7 @@ func (s shelf) keptWhole(t testing.TB, m *mounted, epoch int, changed []int) {
 	t.Helper()
 	for _, id := range changed {
 		data, err := os.ReadFile(m.path(0, epoch, id, layout.NHWCForm))
-		if status := m.badDocIn(t, epoch, id).Samples[0].Status; err != nil || (status == "ok") != bytes.Equal(data, tile(id, shelfSide)) {
+		if status := m.batchDoc(t, 0, epoch, id).Samples[0].Status; err != nil || (status == "ok") != bytes.Equal(data, tile(id, shelfSide)) {
 			t.Errorf("sample %d, restored: %v, it is said to be %s: % x...", id, err, status, data[:min(4, len(data))])
 		}
 	}

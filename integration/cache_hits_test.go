@@ -79,8 +79,7 @@ func (l *lane) planned(t testing.TB, epoch int) int64 {
 	t.Helper()
 	k, err := keep.Choose(l.plan, epoch, keep.Config{Ratio: l.ratio}, nil)
 	check(t, err)
-	n := k.Count()
-	return n
+	return k.Count()
 }
 
 // TestCacheHitsEvenly: from the second epoch on, all full batches have the same number of

@@ -96,7 +96,7 @@ func TestStorageFailureIsNoBadFile(t *testing.T) {
 			s.order(t, "heal")
 			readStorage(t, m, 1)
 			readStorage(t, m, 0)
-			if doc := m.badDoc(t, 1); doc.Samples[1].Status != "ok" || doc.Samples[1].ID != id {
+			if doc := m.batchDoc(t, 0, 0, 1); doc.Samples[1].Status != "ok" || doc.Samples[1].ID != id {
 				t.Errorf("when it was well again: %+v", doc)
 			}
 			if lines := m.badLines(t); len(lines) != 0 {

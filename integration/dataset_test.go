@@ -85,7 +85,5 @@ func shared(t testing.TB, make func() (string, error)) string {
 func writeFile(t testing.TB, path string, data []byte) {
 	t.Helper()
 	check(t, os.MkdirAll(filepath.Dir(path), 0o755))
-	if err := os.WriteFile(path, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.WriteFile(path, data, 0o644))
 }

@@ -146,25 +146,10 @@ type badDoc struct {
 	Samples []slotDoc `json:"samples"`
 }
 
-func (m *mounted) badDoc(t testing.TB, batch int) badDoc {
-	t.Helper()
-	return m.badDocIn(t, 0, batch)
-}
-
-func (m *mounted) badDocIn(t testing.TB, epoch, batch int) (doc badDoc) {
-	t.Helper()
-	text, err := os.ReadFile(m.path(0, epoch, batch, layout.JSON))
-	if err == nil {
-		err = json.Unmarshal(text, &doc)
-	}
-	check(t, err)
-	return doc
-}
-
 // batchDoc reads a batch's document.
 func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
 	t.Helper()
-	m.document(t, fmt.Sprintf("shard-%d/epoch-%d/%s.json", shard, epoch, layout.BatchName(batch)), &doc)
+	check(t, json.Unmarshal(mustRead(t, m.path(shard, epoch, batch, layout.JSON)), &doc))
 	return doc
 }
 
@@ -176,7 +161,7 @@ func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slot
 	if !bytes.Equal(m.form(t, 0, 0, batch, layout.NHWCForm), s.pixels(h, w, fill, slots)) {
 		t.Errorf("batch %d holds other pixels", batch)
 	}
-	if doc := m.badDoc(t, batch); !slices.Equal(doc.Samples, slots) || doc.Shape != [4]int{len(slots), h, w, 3} {
+	if doc := m.batchDoc(t, 0, 0, batch); !slices.Equal(doc.Samples, slots) || doc.Shape != [4]int{len(slots), h, w, 3} {
 		t.Errorf("batch %d.json says %+v, want %dx%d and %+v", batch, doc, h, w, slots)
 	}
 }
@@ -249,7 +234,7 @@ func TestBadFilesFail(t *testing.T) {
 				expectOpen(t, m.path(0, 0, batch, form), unix.EIO)
 			}
 			// Documents that need no pixels are complete.
-			if doc := m.badDoc(t, batch); doc.Samples[0].ID != 2*batch || doc.Samples[1].Path != s.name(2*batch+1) {
+			if doc := m.batchDoc(t, 0, 0, batch); doc.Samples[0].ID != 2*batch || doc.Samples[1].Path != s.name(2*batch+1) {
 				t.Errorf("batch %d: %+v", batch, doc)
 			}
 		}
@@ -369,7 +354,7 @@ func TestNothingToReplaceWith(t *testing.T) {
 	if err != nil || len(data) != 4*7*7*3 {
 		t.Errorf("%d bytes (%v)", len(data), err)
 	}
-	if doc := z.badDoc(t, 0); doc.Samples[0].Status != "zeroed" || doc.Samples[1].Status != "ok" || doc.Samples[3].Label != -1 {
+	if doc := z.batchDoc(t, 0, 0, 0); doc.Samples[0].Status != "zeroed" || doc.Samples[1].Status != "ok" || doc.Samples[3].Label != -1 {
 		t.Errorf("%+v", doc)
 	}
 	// A dataset of only bad files can be mounted and listed.
@@ -432,7 +417,7 @@ func TestManifestWithWrongSizes(t *testing.T) {
 			case policy == "replace" && batch == 2: // no other sample has this size
 				expectOpen(t, path, unix.EIO)
 			default:
-				doc := m.badDoc(t, batch).Samples[0]
+				doc := m.batchDoc(t, 0, 0, batch).Samples[0]
 				next := []int{0, 4, 0, 4, 4, 0}[batch]
 				if policy == "replace" && (doc.Status != "replaced" || doc.ID != next) || policy == "zero" && doc.Status != "zeroed" {
 					t.Errorf("batch %d: %+v", batch, doc)
@@ -458,7 +443,7 @@ func TestMaxPixels(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "2.jpg"), jpegClaiming(60000, 60000))
 	writeFile(t, filepath.Join(dir, "3.png"), pngFile(3, 3, 4))
 	m := mountBatchfs(t, dir, "--batch-size", "4", "--max-pixels", "100", "--on-error", "zero")
-	if doc := m.badDoc(t, 0); doc.Shape != [4]int{4, 10, 10, 3} || doc.Samples[1].Status != "zeroed" || doc.Samples[2].Status != "zeroed" || doc.Samples[0].Status != "ok" {
+	if doc := m.batchDoc(t, 0, 0, 0); doc.Shape != [4]int{4, 10, 10, 3} || doc.Samples[1].Status != "zeroed" || doc.Samples[2].Status != "zeroed" || doc.Samples[0].Status != "ok" {
 		t.Errorf("%+v", doc)
 	}
 	f := mountBatchfs(t, dir, "--batch-size", "1")

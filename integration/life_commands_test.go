@@ -55,9 +55,7 @@ func TestRefusedPlaces(t *testing.T) {
 	link := filepath.Join(filepath.Dir(dir), "link")
 	hollow, bare := filepath.Join(filepath.Dir(dir), "hollow"), filepath.Join(filepath.Dir(dir), "bare")
 	check(t, os.Mkdir(inside, 0o755))
-	if err := os.Symlink(inside, link); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(inside, link))
 	writeFile(t, filepath.Join(bare, "class", "notes.txt"), []byte("no image"))
 	writeFile(t, filepath.Join(bare, ".hidden.png"), pngFile(1, 1, 0))
 	for name, text := range map[string]string{

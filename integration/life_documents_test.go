@@ -86,8 +86,7 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3", "--seed", "9", "--memory-limit", "256MiB")
 		read := func(name string) []byte {
 			t.Helper()
-			text := mustRead(t, filepath.Join(m.dir, name))
-			return text
+			return mustRead(t, filepath.Join(m.dir, name))
 		}
 		likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)
 		if lines := read(".batchfs/errors.jsonl"); len(lines) > 0 {
@@ -131,20 +130,8 @@ func TestDocumentsHaveTheirKeys(t *testing.T) {
 		if len(lines) != len(s.bad) {
 			t.Errorf("errors.jsonl has %d lines", len(lines))
 		}
-		var stats struct {
-			ReadPath string `json:"read_path"`
-			Images   int
-			Uptime   float64
-			Errors   int
-			Batches  struct{ Decoded, Opened, Waiting int }
-			Memory   struct{ Limit, Used, Batches int }
-			Storage  struct{ Bytes int }
-			Epochs   []struct{ Epoch, Batches, Misses int }
-		}
-		if err := json.Unmarshal(read(".batchfs/stats.json"), &stats); err != nil {
-			t.Error(err)
-		}
-		if b := stats.Batches; stats.ReadPath != path || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != len(s.bad) {
+		stats := m.stats(t)
+		if b := stats.Batches; stats.ReadPath != path || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != int64(len(s.bad)) {
 			t.Errorf("%+v", stats)
 		}
 		if mem := stats.Memory; mem.Limit != 256<<20 || mem.Used <= 0 || mem.Batches <= 0 || stats.Storage.Bytes <= 0 || stats.Images < 2*spoiltCount || stats.Uptime <= 0 {

@@ -99,18 +99,12 @@ func TestDaemonOption(t *testing.T) {
 	t.Run("a pipe ends with the command", func(t *testing.T) {
 		// A daemon that kept its parent's standard output would keep the shell waiting.
 		dir := mountpoint(t)
-		out, err := exec.Command("sh", "-c", `"$0" mount --daemon --batch-size 4 "$1" "$2" | cat && exec cat "$2/.batchfs/stats.json"`, suite.binary, dataset, dir).Output()
-		if err != nil || !json.Valid(out) {
-			t.Errorf("%v: %s", err, out)
+		const pipe = `"$0" mount --daemon --batch-size 4 "$1" "$2" | cat && exec cat "$2/.batchfs/stats.json"`
+		o := executeAs(t, exec.Command("sh", "-c", pipe, suite.binary, dataset, dir)).done(t)
+		if !json.Valid([]byte(o.out)) {
+			t.Errorf("stats.json is %s", o.out)
 		}
-		d := findDaemon(t, dir)
-		execute(t, "umount", dir).done(t)
-		d.gone(t)
-	})
-	t.Run("says what happened until then", func(t *testing.T) {
-		dir := mountpoint(t)
-		o := execute(t, "mount", "--daemon", "--batch-size", "4", dataset, dir).done(t)
-		if strings.Count(o.stderr, "msg=mounted") != 1 {
+		if strings.Count(o.stderr, "msg=mounted") != 1 { // it says what happened until then
 			t.Errorf("the command said %q", o.stderr)
 		}
 		d := findDaemon(t, dir)

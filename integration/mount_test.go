@@ -150,6 +150,7 @@ func (m *mounted) batches(t testing.TB, shard, epoch int) int {
 // statistics are the figures of stats.json used by tests.
 type statistics struct {
 	ReadPath string `json:"read_path"`
+	Uptime   float64
 	Images   int64
 	Errors   int64
 	Batches  struct{ Decoded, Making, Opened, Waiting, Stalled, Ahead, Streams int64 }

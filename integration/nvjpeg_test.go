@@ -101,9 +101,7 @@ func TestNVJPEGRefused(t *testing.T) {
 	variables := m.driver.Env(fakecuda.Config{})
 	dir, without := strings.TrimPrefix(variables[0], "LD_LIBRARY_PATH="), scratch(t)
 	check(t, theNVJPEG())
-	if err := os.Symlink(filepath.Join(dir, "libcuda.so.1"), filepath.Join(without, "libcuda.so.1")); err != nil {
-		t.Fatal(err)
-	}
+	check(t, os.Symlink(filepath.Join(dir, "libcuda.so.1"), filepath.Join(without, "libcuda.so.1")))
 	for _, c := range []struct{ dir, settings, flags, says, hint string }{
 		{without, "", "", "--gpu-decode nvjpeg: nvJPEG cannot be loaded: libnvjpeg.so.13: ", "pip install nvidia-nvjpeg-cu12"},
 		{dir, "version=11008", "", "--gpu-decode nvjpeg: nvJPEG is too old: it is version 11.8.0, batchfs needs 11.9", "pip install nvidia-nvjpeg-cu12"},

@@ -83,15 +83,14 @@ type formReader struct {
 // dataset checks the documents about the whole dataset.
 func (r *formReader) dataset(t *testing.T) {
 	var doc struct {
-		Samples, Classes   int
-		Layout, DType      string
-		Shape              [4]*int
-		Seed               uint64
-		Order, Decoder     string
-		Fingerprint        string
-		Formats            map[string]int
-		Settings           map[string]any
-		unusedForStructure struct{}
+		Samples, Classes int
+		Layout, DType    string
+		Shape            [4]*int
+		Seed             uint64
+		Order, Decoder   string
+		Fingerprint      string
+		Formats          map[string]int
+		Settings         map[string]any
 	}
 	r.m.document(t, "dataset.json", &doc)
 	if doc.Samples != r.o.ds.Len() || doc.Classes != 3 || doc.DType != "uint8" || doc.Layout != layoutName(r.o.o) || doc.Seed != r.o.o.seed ||

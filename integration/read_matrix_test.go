@@ -71,9 +71,7 @@ func TestReadByTools(t *testing.T) {
 		m := mountAs(t, user, images, s.flags("--read-path", readPath)...)
 		r := &toolReader{m: m, o: newOracle(t, images, s), work: filepath.Join(scratch(t), "work")}
 		check(t, os.Mkdir(r.work, 0o777))
-		if err := user.own(r.work); err != nil {
-			t.Fatal(err)
-		}
+		check(t, user.own(r.work))
 		r.sizesComeFirst(t)
 		r.expect(t)
 		for _, step := range []struct {

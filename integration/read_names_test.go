@@ -95,10 +95,7 @@ func TestReadListed(t *testing.T) {
 				flags = append(flags, "--list", list)
 			}
 			m := mountBatchfs(t, mixedImages(t), flags...)
-			var names []string
-			for name := range strings.SplitSeq(strings.TrimSpace(m.run(t, "ls", "-U", m.epochDir(0, 1))), "\n") {
-				names = append(names, name)
-			}
+			names := strings.Split(strings.TrimSpace(m.run(t, "ls", "-U", m.epochDir(0, 1))), "\n")
 			wants := []string{"epoch.json"}
 			for b := range (len(names) - 1) / len(want) {
 				for _, ext := range want {

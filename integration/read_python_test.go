@@ -23,12 +23,9 @@ print(json.dumps({"Classes": folder.classes, "Samples": [[p[len(sys.argv[1]) + 1
 	python := testkit.Python(t, "torchvision")
 	dir := filepath.Join(scratch(t), "images")
 	for i, name := range []string{
-		"b/2.ppm", "b/10.ppm", "b/1.ppm", "B/x.PPM", "a/z.ppm", "a/sub/a.ppm", "a/sub/deeper/b.ppm", "a/Sub/c.pgm", "a/.", "ä/1.ppm", "a-b/1.ppm", "a b/1.ppm",
+		"b/2.ppm", "b/10.ppm", "b/1.ppm", "B/x.PPM", "a/z.ppm", "a/sub/a.ppm", "a/sub/deeper/b.ppm", "a/Sub/c.pgm", "ä/1.ppm", "a-b/1.ppm", "a b/1.ppm",
 		"a.b/1.ppm", "10/1.ppm", "9/1.ppm", "9/1.txt", "9/a-1.ppm", "9/a.1.ppm", "9/a1.ppm", "9/A1.ppm", "top.ppm",
 	} {
-		if filepath.Ext(name) == "." {
-			continue
-		}
 		writeFile(t, filepath.Join(dir, name), plainImage(1+i%3, 2, byte(i)))
 	}
 	var want struct {

@@ -81,8 +81,7 @@ func sameFrom(t *testing.T, want map[string]string, shards int, place string, fl
 type packer func(t *testing.T, ds *dataset.Dataset, out io.Writer)
 
 func contentOf(t *testing.T, ds *dataset.Dataset, i int) []byte {
-	data := mustRead(t, filepath.Join(ds.Root, ds.Path(i)))
-	return data
+	return mustRead(t, filepath.Join(ds.Root, ds.Path(i)))
 }
 
 // asTar packs in reverse order, as the order of a tar of class directories must not matter.

@@ -21,9 +21,7 @@ func (m *mounted) limit(t testing.TB, resource int, n uint64) (before uint64) {
 	t.Helper()
 	var old unix.Rlimit
 	check(t, unix.Prlimit(m.pid(), resource, nil, &old))
-	if err := unix.Prlimit(m.pid(), resource, &unix.Rlimit{Cur: n, Max: old.Max}, nil); err != nil {
-		t.Fatal(err)
-	}
+	check(t, unix.Prlimit(m.pid(), resource, &unix.Rlimit{Cur: n, Max: old.Max}, nil))
 	return old.Cur
 }
 

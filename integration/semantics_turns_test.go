@@ -22,9 +22,8 @@ func tightMount(t testing.TB, dataset string, n, size int64, flags ...string) *m
 		}
 		m.awaitPlans(t)
 		eventually(t, "nothing is read ahead", func() bool { return m.stats(t).Batches.Making == 0 })
-		d := m.stats(t).Memory
 		s := m.stats(t).Memory
-		return m, s.Used - s.Batches - d.Cache - s.Scratch
+		return m, s.Used - s.Batches - s.Cache - s.Scratch
 	}
 	m, itself := read(100 << 20)
 	m.finish(t)

@@ -46,9 +46,7 @@ func ordinaryUser(t testing.TB) account {
 	}
 	a := account{name: "user", id: ordinaryID, home: filepath.Join(scratch(t), "home")}
 	check(t, os.Mkdir(a.home, 0o755))
-	if err := a.own(a.home); err != nil {
-		t.Fatal(err)
-	}
+	check(t, a.own(a.home))
 	return a
 }
 
