@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // unequal are sizes from nothing to a quarter of a megabyte, most of them small.
@@ -411,9 +413,7 @@ func FuzzPlan(f *testing.F) {
 				t.Fatalf("after epoch %d, sample %d: held %t, should wait for %d", epoch, id, c.Holds(id), waits[id])
 			}
 		}
-		if err := check(c); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, check(c))
 		if got := c.Stats().Samples; got != int64(len(waits)) {
 			// The cache may still hold a version that was not requested since the file changed.
 			t.Fatalf("%d samples are held, %d should", got, len(waits))

@@ -109,9 +109,7 @@ func (p latePlan) Keep(epoch int, _ int64) (keep, known bool) { return true, p.k
 func open(t testing.TB, o Options) *Cache {
 	t.Helper()
 	c, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(c.Close)
 	return c
 }
@@ -189,7 +187,5 @@ func (c *Cache) samples() int64 {
 
 func mustCheck(t testing.TB, c *Cache) {
 	t.Helper()
-	if err := check(c); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, check(c))
 }

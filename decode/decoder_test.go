@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestDestinationIsChecked(t *testing.T) {
@@ -86,9 +87,7 @@ func TestMaxPixels(t *testing.T) {
 	// 2^28 pixels are the default limit, and nothing is allocated for more.
 	ppm := []byte("P5 16385 16384 255 abc")
 	h, err := ReadHeader(ppm, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := newCoder(t, Options{}).Decode(Image{}, ppm, h); !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "16385x16384") {
 		t.Errorf("%v", err)
 	}

@@ -338,9 +338,7 @@ func TestPackedDamaged(t *testing.T) {
 func TestPackedOther(t *testing.T) {
 	needsC(t)
 	var other bytes.Buffer
-	if err := jpeg.Encode(&other, image.NewGray(image.Rect(0, 0, 8, 8)), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&other, image.NewGray(image.Rect(0, 0, 8, 8)), nil))
 	packed := corpus("restarts.jpg packed for file")
 	le := binary.LittleEndian
 	body := packedHead + int(le.Uint64(packed.data[16:]))

@@ -137,9 +137,7 @@ func TestTaskPackRefused(t *testing.T) {
 	d := newCoder(t, Options{})
 	room := make([]byte, PackedBound(headerOf(s.data), int64(len(s.data)), ForMemory))
 	packed, err := d.Pack(s.data, headerOf(s.data), ForMemory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for name, c := range map[string]struct {
 		data []byte
 		room []byte

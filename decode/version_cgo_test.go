@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	. "github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const printVersion = "BATCHFS_TEST_PRINT_VERSION"
@@ -48,15 +49,11 @@ func TestVersionOfWhatRuns(t *testing.T) {
 	other[len(other)-2] = '.'
 	dir := t.TempDir()
 	name, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(path), "libjpeg.so."), ".")
-	if err := os.WriteFile(filepath.Join(dir, "libjpeg.so."+name), bytes.Replace(library, mine, other, 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "libjpeg.so."+name), bytes.Replace(library, mine, other, 1), 0o600))
 	again := exec.Command(os.Args[0])
 	again.Env = append(os.Environ(), printVersion+"=1", "LD_LIBRARY_PATH="+dir)
 	out, err := again.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := strings.Replace(string(other), " version", "", 1)
 	if !strings.HasPrefix(string(out), want+",") || strings.HasPrefix(Version(), want) {
 		t.Errorf("with a library that says %q: %q; without it: %q", other, out, Version())

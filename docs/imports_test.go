@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestImportsGoDown: every package has its place in the picture of architecture.md, and
@@ -14,9 +16,7 @@ import (
 func TestImportsGoDown(t *testing.T) {
 	const module = "github.com/batchfs/batchfs/"
 	text, err := os.ReadFile("architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	depth, floor := map[string]int{}, 0 // floors count from the top
 	for line := range strings.Lines(strings.SplitN(string(text), "```", 3)[1]) {
 		if strings.HasPrefix(line, "+--") {
@@ -31,9 +31,7 @@ func TestImportsGoDown(t *testing.T) {
 		list := exec.Command("go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, module+"...")
 		list.Env = append(os.Environ(), "CGO_ENABLED="+cgo)
 		out, err := list.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for line := range strings.Lines(string(out)) {
 			packages := strings.Fields(line)
 			name := strings.TrimPrefix(packages[0], module)
@@ -57,9 +55,7 @@ const mostKnown = 15
 
 func TestCommandKnowsFew(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}`, "../cmd/batchfs").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	touch(t, "../cmd/batchfs")
 	if n := strings.Count(string(out), "github.com/batchfs/batchfs/"); n == 0 || n > mostKnown {
 		t.Errorf("cmd/batchfs imports %d packages of this module, more than %d:\n%s", n, mostKnown, out)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var (
@@ -23,14 +25,10 @@ func pages(t *testing.T) map[string]string {
 	texts := map[string]string{}
 	for _, pattern := range []string{"../*.md", "../docs/*.md", "../packaging/*.md"} {
 		names, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, name := range names {
 			text, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			texts[name] = string(text)
 		}
 	}
@@ -73,9 +71,7 @@ func anchors(text string) map[string]bool {
 func TestFlagsAndNamesExist(t *testing.T) {
 	texts := pages(t)
 	module, err := os.ReadFile("../python/batchfs/__init__.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	// Of every command, docker, systemctl and an example.
 	others := map[string]bool{"--help-all": true, "--device": true, "--pid": true, "--cap-add": true, "--security-opt": true, "--now": true, "--grain": true}
 	commands := strings.FieldsFunc(texts["../docs/commands.md"], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz-", r) })

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // pins are at the end of a sentence: [package: TestName, TestName; package: TestName].
@@ -23,9 +25,7 @@ var (
 // all of those are there.
 func TestSemanticsArePinned(t *testing.T) {
 	text, err := os.ReadFile("semantics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	packages := map[string]map[string]bool{}
 	last := 0
 	for line := range strings.Lines(string(text)) {
@@ -66,15 +66,11 @@ func TestSemanticsArePinned(t *testing.T) {
 func testsOf(t *testing.T, name string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(name), "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	tests := map[string]bool{}
 	for _, file := range files {
 		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, d := range parsed.Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" {
 				tests[f.Name.Name] = true

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const mostMethods, mostFields = 25, 18
@@ -67,9 +69,7 @@ func TestTypesAreNarrow(t *testing.T) {
 		})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if methods["engine.batches"] == 0 || fields["engine.batch"] == 0 {
 		t.Fatal("the sources were not found")
 	}
@@ -120,7 +120,5 @@ func TestCommentsAreNarrow(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -67,16 +68,12 @@ func withArrays(t testing.TB, o *Options, n int) (root string) {
 			file = append(append(file, header...), arrayOf(id, i == 1)...)
 			path := fmt.Sprintf("%s/%03d.npy", name, id)
 			fmt.Fprintf(&manifest, "{\"path\":%q}\n", path)
-			if err := errors.Join(os.MkdirAll(filepath.Join(root, name), 0o755), os.WriteFile(filepath.Join(root, path), file, 0o644)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, errors.Join(os.MkdirAll(filepath.Join(root, name), 0o755), os.WriteFile(filepath.Join(root, path), file, 0o644)))
 		}
 		list := filepath.Join(root, name+".jsonl")
 		writeFile(t, list, []byte(manifest.String()))
 		ds, err := dataset.Open(t.Context(), list, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { ds.Close() })
 		for row := range ds.Len() {
 			var id int
@@ -102,9 +99,7 @@ func sameArrays(t testing.TB, e *Engine, k Key) {
 			t.Errorf("%s: %d bytes of %s, and %d were announced", k, len(file), a.Name, size)
 		}
 		d, err := e.Describe(context.Background(), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		slots, _ := e.catalog.Slots(k)
 		var want []byte
 		for slot, s := range d.Samples {
@@ -245,9 +240,7 @@ func TestArrayThatChanges(t *testing.T) {
 		}
 	}
 	aside := path + ".aside"
-	if err := os.Rename(path, aside); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(path, aside))
 	for _, other := range [][]byte{nil, file[:len(file)-4], bytes.Replace(file, []byte("<f4"), []byte("<i4"), 1)} {
 		if tryBoth("poses/001.npy"); other == nil {
 			continue
@@ -255,8 +248,6 @@ func TestArrayThatChanges(t *testing.T) {
 		writeFile(t, path, other)
 		tryBoth("poses/001.npy: file changed since it was indexed (run batchfs index DATASET, with the --targets of the mount")
 	}
-	if err := os.Rename(aside, path); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(aside, path))
 	tryBoth("")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -29,9 +30,7 @@ func spoil(t testing.TB, path string) *spoilt {
 	t.Helper()
 	good := contents(t, path)
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := &spoilt{t, path, good, info.ModTime()}
 	bad := bytes.Clone(good)
 	bad[1] = '9'

@@ -15,6 +15,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -155,9 +156,7 @@ func rawAndEncodedDir(t *testing.T, n, side int) (dir string, total int64) {
 			img.Pix[k] = byte(k*k*(i+1)>>7) & 0xfc
 		}
 		var out bytes.Buffer
-		if err := png.Encode(&out, img); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, png.Encode(&out, img))
 		writeFile(t, name+".png", out.Bytes())
 		total += int64(out.Len())
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -46,14 +47,10 @@ func TestDescribesBadSamples(t *testing.T) {
 	for batch := 1; batch < n/4; batch++ {
 		read(t, e, Key{Batch: batch}, layout.NHWCForm) // so that the first batch is not kept
 	}
-	if err := os.Rename(gone, gone+"-"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(gone, gone+"-"))
 	fails("a file is missing")
 	expect("missing", 2, "missing")
-	if err := os.Rename(gone+"-", gone); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(gone+"-", gone))
 	read(t, e, Key{}, layout.NHWCForm)
 	expect("back", 2, "")
 	if n := e.Stats().Errors; n != 2 {

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/machine"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
 )
@@ -55,9 +56,7 @@ func place(t testing.TB, file []byte) (d cudaDocument, handle [64]byte) {
 	if len(file) != layout.Page {
 		t.Fatalf("a file of %d bytes", len(file))
 	}
-	if err := json.Unmarshal(file, &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, json.Unmarshal(file, &d))
 	if n, err := hex.Decode(handle[:], []byte(d.Handle)); err != nil || n != len(handle) {
 		t.Fatalf("handle %q: %v", d.Handle, err)
 	}
@@ -147,9 +146,7 @@ func TestDeviceIsShared(t *testing.T) {
 		}
 		defer f.Close()
 	}
-	if err := e.Quiet(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.Quiet(t.Context()))
 	sizeOf := func(batches int) (n int) {
 		for b := range batches {
 			n += int(e.catalog.Size(Key{Batch: b}, layout.NHWCForm))
@@ -162,9 +159,7 @@ func TestDeviceIsShared(t *testing.T) {
 	for _, b := range []int{1, 2} {
 		open(t, e, Key{Batch: b}, layout.CUDA).Close()
 	}
-	if err := e.Quiet(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, e.Quiet(t.Context()))
 	if g.Put != sizeOf(5) {
 		t.Errorf("%d bytes were copied of %d", g.Put, sizeOf(5))
 	}
@@ -197,9 +192,7 @@ func TestDeviceMemoryGivesWay(t *testing.T) {
 	var held []*File
 	for s := range 3 { // each reader has two ahead, for which there is less and less room
 		held = append(held, open(t, e, Key{Shard: s}, layout.CUDA))
-		if err := e.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Quiet(t.Context()))
 	}
 	got := make(chan int, 5)
 	waiters := []Key{{Shard: 1, Batch: 1}, {Shard: 0, Batch: 1}, {Shard: 2, Batch: 1}, {Shard: 0, Batch: 2}, {Shard: 1, Batch: 2}}
@@ -410,9 +403,7 @@ func TestCloseWhileTheDeviceHangs(t *testing.T) {
 // the GPU.
 func TestDeviceThreadsNearIt(t *testing.T) {
 	cpus, err := machine.CurrentCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(cpus) < 2 {
 		t.Skip("SKIPPED: with one CPU, no thread has a choice")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -36,26 +37,20 @@ func picture(i, h, w int) []byte {
 
 func writePPM(t testing.TB, path string, h, w int, pixels []byte) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 	head := fmt.Sprintf("P6\n%d %d\n255\n", w, h)
 	writeFile(t, path, append([]byte(head), pixels...))
 }
 
 func writeFile(t testing.TB, path string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, data, 0o600))
 }
 
 func contents(t testing.TB, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return data
 }
 
@@ -103,9 +98,7 @@ func TestMain(m *testing.M) {
 func openDataset(t testing.TB, dir string) *dataset.Dataset {
 	t.Helper()
 	ds, err := dataset.Open(context.Background(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: indexes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -135,9 +128,7 @@ func built(t testing.TB, dir string, change ...func(*Options)) *Engine {
 		f(&o)
 	}
 	e, err := build(openDataset(t, dir), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -149,9 +140,7 @@ func inBubble(t *testing.T, ds *dataset.Dataset, change func(*Options), test fun
 		o.Anonymous = true
 		change(&o)
 		e, err := New(ds, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer e.Close()
 		test(t, e)
 	})
@@ -444,9 +433,7 @@ func (l lockedWriter) Write(p []byte) (int, error) {
 func samplesOf(t *testing.T, e *Engine, k Key) []catalog.Sample {
 	t.Helper()
 	d, err := e.Describe(context.Background(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d.Samples
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -45,9 +46,7 @@ func entryPoints(t testing.TB, dir, cacheDir string) *dataset.Dataset {
 		t.Skip("this build's decoder makes no entry points")
 	}
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: cacheDir})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -137,14 +136,10 @@ func TestDamageOutsideTheCrop(t *testing.T) {
 func damage(t *testing.T, path string) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	data := contents(t, path)
 	scan := bytes.Index(data, []byte("\xff\xda"))
 	copy(data[scan+100:], "\xff\xd9")
 	writeFile(t, path, data)
-	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -411,9 +412,7 @@ func TestLooksThatHang(t *testing.T) {
 		o := testOptions()
 		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
 		e, err := build(openDataset(t, dir), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var hangs atomic.Bool
 		var looks atomic.Int32
 		gate := make(chan struct{})
@@ -522,9 +521,7 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 		})
 	})
 	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f.Close()
 	cancelHanging()
 	gone.Wait()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -34,9 +35,7 @@ func loaded(t *testing.T, e *Engine, wrap func(loader) loader) *load {
 		defer func() { l.loader = real }()
 		l.loader = wrap(l.loader)
 	}
-	if err := l.fetch(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, l.fetch())
 	return l
 }
 

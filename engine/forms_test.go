@@ -11,6 +11,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/gen"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -26,9 +27,7 @@ func packingAll(size int64) func(*Options) {
 // color and gray, no byte depends on the form in which a sample waited for its reader.
 func TestFormsMakeTheSameBytes(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "mixed")
-	if err := gen.Write(t.Context(), gen.Options{Dir: dir, Images: 120, Kind: gen.Mixed, Seed: 3}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: dir, Images: 120, Kind: gen.Mixed, Seed: 3}))
 	crops := func(o *Options) {
 		o.Transform.Mode, o.Transform.CropArea, o.Transform.CropRatio = resample.RandomResizedCrop, [2]float64{0.5, 1}, resample.DefaultCropRatio
 		o.Transform.Height, o.Transform.Width = 16, 20

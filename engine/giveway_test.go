@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -19,9 +20,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	const size = 1 << 16
 	holding := func(index int, b *batch) *batch {
 		buf, err := e.memory.pool.Get(size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		b.key, b.buf, b.done = Key{Batch: index}, buf, make(chan struct{})
 		e.batches.table[b.key] = b
 		return b
@@ -44,9 +43,7 @@ func TestWhatGivesWayFirst(t *testing.T) {
 	isOpen := holding(31, &batch{state: ready, asked: asked{refs: 1, opened: true, openedAs: 1}})
 	e.caches.cache.Put(0, 1, cache.Stamp{Size: 1 << 15, ModTime: 1}, make([]byte, 1<<15))
 	idle, err := e.memory.pool.Get(size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	idle.Release()
 	if e.caches.cache.Stats().Real == 0 || e.batchBytes() < 8*size {
 		t.Fatalf("nothing is cached, or nothing is idle: %d, %d", e.caches.cache.Stats().Real, e.batchBytes())
@@ -91,9 +88,7 @@ func TestReserveTakesIdleMemory(t *testing.T) {
 	_, sum := e.memory.ledger.usage(useBatches)
 	e.memory.ledger.setLimit(sum + 1<<20 + e.memory.ledger.load + e.memory.ledger.drawing)
 	idle, err := e.memory.pool.Get(1 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	idle.Release()
 	e.Reserve(1 << 19)
 	if excess := e.memory.ledger.excess(); excess > 0 || e.memory.ledger.peak > e.memory.ledger.limit {

@@ -23,6 +23,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -70,9 +71,7 @@ func allKinds(t *testing.T) string {
 		}
 		return os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d%s", n, filepath.Ext(path))), data, 0o600)
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n < 50 || damaged < 5 {
 		t.Fatalf("%d images, of which %d are damaged", n, damaged)
 	}
@@ -200,9 +199,7 @@ func TestDeviceDecodingFails(t *testing.T) {
 func TestLargeImagesAreDecodedByProcessors(t *testing.T) {
 	dir := jpegDir(t, 7)
 	var file bytes.Buffer
-	if err := jpeg.Encode(&file, image.NewYCbCr(image.Rect(0, 0, 2049, 2048), image.YCbCrSubsampleRatio420), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&file, image.NewYCbCr(image.Rect(0, 0, 2049, 2048), image.YCbCrSubsampleRatio420), nil))
 	writeFile(t, filepath.Join(dir, "large.jpg"), file.Bytes())
 	e := decodingOn(t, dir, &fakegpu.GPU{}, func(o *Options) {
 		o.BatchSize, o.FullJPEGs, o.PrefetchDepth = 8, true, 0

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -38,14 +39,10 @@ func TestSamplesStayOnTheGPU(t *testing.T) {
 	size := int(e.catalog.TensorSize())
 	open(t, e, Key{}, layout.CUDA).Close() // the first batch, before there is memory on the GPU
 	for i := 1; i < 6; i++ {
-		if err := e.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Quiet(t.Context()))
 		put, back := g.Put, g.Back
 		f := open(t, e, Key{Batch: i}, layout.CUDA)
-		if err := e.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Quiet(t.Context()))
 		if !bytes.Equal(tensorOf(t, g, f), want[Key{Batch: i}]) {
 			t.Errorf("batch %d differs", i)
 		}
@@ -146,9 +143,7 @@ func TestSheetOutlivesItsPlaceOnTheGPU(t *testing.T) {
 	})
 	for i := range 2 { // the batches that follow are made on the GPU
 		open(t, e, Key{Batch: i}, layout.CUDA).Close()
-		if err := e.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Quiet(t.Context()))
 	}
 	sheet := open(t, e, Key{Batch: 2}, layout.PNG)
 	var err error

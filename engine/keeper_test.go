@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/keep"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -43,9 +44,7 @@ func testPlanner(t *testing.T, n int64, l *ledger) *planner {
 	t.Helper()
 	order := shard.Config{Samples: n, Shards: 1, BatchSize: 32, Shuffle: true, PadLastBatch: true}
 	plan, err := shard.New(order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o := Options{Options: catalog.Options{Config: order, Epochs: 1000}}.withDefaults()
 	c := Budget{&catalog.Catalog{Plan: plan, Options: o.Options}, &o}
 	k := newPlanner(c, shares{memory: 0.3}, l, func() bool { return false })
@@ -401,9 +400,7 @@ func TestPlanningRestsInTheKernelToo(t *testing.T) {
 	}
 	w = newWorkspace(&planner{ledger: l, busy: busy, planning: planning{ctx: t.Context()}})
 	memory, err := w.Take(256 << 20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	taking := rests
 	if taking == 0 || slices.ContainsFunc(memory[:1<<20], func(b byte) bool { return b != 0 }) {
 		t.Errorf("it looked %d times while 256 MiB were provided, or they are not zero", taking)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -24,9 +25,7 @@ func noisePNG(t *testing.T, i, h, w, text int) []byte {
 		m.Pix[4*k+3] = 255
 	}
 	var b bytes.Buffer
-	if err := png.Encode(&b, m); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&b, m))
 	chunk := func(kind string, data []byte) []byte {
 		c := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 		c = append(append(c, kind...), data...)

@@ -23,6 +23,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/internal/tier"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -63,9 +64,7 @@ func newFarOf(t *testing.T, dir string, mean int64) *farDataset {
 	t.Helper()
 	root := t.TempDir()
 	d := &farDataset{dir: filepath.Join(root, "data", "d"), bytes: mean, index: t.TempDir(), cache: t.TempDir(), url: "s3://data/d", read: map[string]bool{}}
-	if err := errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(dir, d.dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.Mkdir(filepath.Dir(d.dir), 0o755), os.Rename(dir, d.dir)))
 	s := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(w http.ResponseWriter, r *http.Request) bool {
 		if d.away.Load() > 0 {
 			d.away.Add(-1)
@@ -105,9 +104,7 @@ func (d *farDataset) open(t *testing.T, share float64, change ...func(*store.Opt
 	ds, err := dataset.Open(t.Context(), d.url, dataset.Options{
 		Prober: sample.Probe, CacheDir: d.index, Store: of, Storage: dataset.Storage{LocalCache: local},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -131,9 +128,7 @@ func (d *farDataset) engine(t *testing.T, ds *dataset.Dataset, memory float64, c
 		f(&o)
 	}
 	e, err := New(ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
@@ -169,9 +164,7 @@ func (d *farDataset) batches(t *testing.T, e *Engine, epoch, from, to int) (fetc
 func (d *farDataset) files(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(d.cache, "*", "??", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return files
 }
 
@@ -337,9 +330,7 @@ func TestLocalHitsOfLists(t *testing.T) {
 	for _, other := range []string{"s3://data/d", evenDir(t, farSamples/2, farSide)} {
 		d := newFar(t)
 		for i := farSamples / 2; i < farSamples; i++ {
-			if err := os.Remove(filepath.Join(d.dir, fmt.Sprintf("%04d.ppm", i))); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Remove(filepath.Join(d.dir, fmt.Sprintf("%04d.ppm", i))))
 		}
 		d.list(t, other, "s3://data/d")
 		e := d.engine(t, d.open(t, 0.25), 0.125)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -37,9 +38,7 @@ func (d *farDataset) age(t *testing.T) {
 	t.Helper()
 	then := time.Now().Add(-time.Hour)
 	for _, name := range d.files(t) {
-		if err := os.Chtimes(name, then, then); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chtimes(name, then, then))
 	}
 }
 

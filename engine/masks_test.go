@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -52,27 +53,21 @@ func writeMask(t testing.TB, dir string, i, h, w int, wide bool) {
 		m = gray
 	}
 	var b bytes.Buffer
-	if err := errors.Join(png.Encode(&b, m), os.MkdirAll(dir, 0o755), os.WriteFile(maskPath(dir, i), b.Bytes(), 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(png.Encode(&b, m), os.MkdirAll(dir, 0o755), os.WriteFile(maskPath(dir, i), b.Bytes(), 0o644)))
 }
 
 // startMasks starts an engine of testDir(n), where write wrote the mask of each image.
 func startMasks(t testing.TB, dir, masks string, n int, change ...func(*Options)) *Engine {
 	t.Helper()
 	e, err := tryMasks(t, dir, masks, n, change...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return e
 }
 
 func tryMasks(t testing.TB, dir, masks string, n int, change ...func(*Options)) (*Engine, error) {
 	t.Helper()
 	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	rows := make([]int32, n)
 	for id := range rows {
@@ -166,9 +161,7 @@ func sameValues(t testing.TB, e *Engine, n int, k Key, wide bool) {
 		t.Errorf("%s: %d bytes, and %d were announced", k, len(file), size)
 	}
 	d, err := e.Describe(context.Background(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	got, header := maskElements(t, file)
 	want := wantMasks(e, n, d.Samples, k, wide)
 	dtype := "|u1"
@@ -262,14 +255,10 @@ func TestIgnoreIndexRefused(t *testing.T) {
 // maskFaults are the faults that a mask's file may have after it was indexed.
 var maskFaults = map[string]func(t testing.TB, masks string, i int){
 	"missing": func(t testing.TB, masks string, i int) {
-		if err := os.Remove(maskPath(masks, i)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(maskPath(masks, i)))
 	},
 	"truncated": func(t testing.TB, masks string, i int) {
-		if err := os.Truncate(maskPath(masks, i), 90); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Truncate(maskPath(masks, i), 90))
 	},
 	"of 16 bits":      func(t testing.TB, masks string, i int) { h, w := testSize(i); writeMask(t, masks, i, h, w, true) },
 	"of another size": func(t testing.TB, masks string, i int) { h, w := testSize(i); writeMask(t, masks, i, h+1, w, false) },
@@ -286,9 +275,7 @@ func damageMask(t testing.TB, path string) {
 	}
 	at := bytes.Index(data, []byte("IDAT"))
 	data[at+6] ^= 0xff
-	if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, info.ModTime(), info.ModTime())))
 }
 
 // sameImages compares the images of a batch with the samples in its slots.
@@ -377,9 +364,7 @@ func TestMaskSheet(t *testing.T) {
 		t.Errorf("%d bytes, and %d were announced", len(sheet), size)
 	}
 	m, err := png.Decode(bytes.NewReader(sheet))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	values, _ := maskElements(t, read(t, e, k, layout.MasksNPY))
 	voc := map[int32]color.RGBA{0: {0, 0, 0, 255}, 1: {128, 0, 0, 255}, 2: {0, 128, 0, 255}, 15: {192, 128, 128, 255}, 255: {224, 224, 192, 255}}
 	for i, v := range values[:e.catalog.Spec(k).W] { // the first row of the first slot

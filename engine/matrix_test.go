@@ -16,6 +16,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -190,9 +191,7 @@ func TestFaultsOfCopies(t *testing.T) {
 		if _, err := e.Open(ended, Key{}, form); !errors.Is(err, context.Canceled) && !errors.Is(err, ErrMachine) {
 			t.Errorf("%s, interrupted: %v", form.Ext(), err)
 		}
-		if err := e.Quiet(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, e.Quiet(t.Context()))
 		set(pixels)
 		if !bytes.Equal(source.Bytes(), read(t, reference, Key{}, layout.NHWCForm)) {
 			t.Errorf("the source of a .%s has other bytes", form.Ext())

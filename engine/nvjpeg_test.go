@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -31,9 +32,7 @@ func byNVJPEG(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)
 	}
 	return onDevice(t, dir, g, 0, append(change, func(o *Options) {
 		name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		o.NVJPEG = name
 	})...)
 }
@@ -52,9 +51,7 @@ func TestNVJPEGPixels(t *testing.T) {
 		path := filepath.Join(dir, with.catalog.Dataset.Path(k.Batch))
 		data := contents(t, path)
 		d, err := without.Describe(t.Context(), k)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if decode.Ordinary(data) && d.Samples[0].Status == catalog.StatusOK {
 			other++
 			for i := range want {
@@ -170,9 +167,7 @@ func TestNVJPEGStandsIn(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(name, data[:len(data)/2], 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e := byNVJPEG(t, dir, &fakegpu.GPU{}, func(o *Options) { o.BatchSize, o.OnError = 4, Replace })
 	got := read(t, e, Key{}, layout.NHWCForm)
 	if n := len(got) / 4; !bytes.Equal(got[2*n:3*n], got[3*n:]) {
@@ -193,15 +188,11 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 		t.Error("other bytes")
 	}
 	var picture bytes.Buffer
-	if err := jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 40)), nil); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 40)), nil))
 	for _, i := range []int{1, 2, 7} {
 		name := filepath.Join(dir, fmt.Sprintf("%02d.jpg", i))
 		// The index of the directory is made anew only if the directory itself changes.
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(name))
 		writeFile(t, name, picture.Bytes())
 	}
 	data := contents(t, filepath.Join(dir, "00.jpg"))

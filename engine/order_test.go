@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/shard"
 )
 
@@ -16,9 +17,7 @@ func TestFingerprintsOfOrders(t *testing.T) {
 		o.Shuffle = true
 		change(&o.Config)
 		c, err := catalog.New(ds, o.Options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return c.Fingerprint
 	}
 	steps := func(p shard.Partition, shards, batch int) func(*shard.Config) {

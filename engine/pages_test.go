@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -40,13 +41,9 @@ func pagedDatasets(t *testing.T) (dirs map[string]string, stored map[string]int6
 		dirs[kind] = t.TempDir()
 		for f := range photoFiles {
 			path := filepath.Join(dirs[kind], fmt.Sprintf("part-%d.%s", f, map[string]string{"parquet": "parquet", "mds": "mds.zstd"}[kind]))
-			if err := write(path, f*photosADay); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, write(path, f*photosADay))
 			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			stored[kind] += info.Size()
 		}
 	}
@@ -210,9 +207,7 @@ func TestPagesAreReadOnce(t *testing.T) {
 // epoch is made already, a page is kept until both epochs have read it.
 func TestPagesOfTwoEpochs(t *testing.T) {
 	dir := t.TempDir()
-	if err := writeBlock(filepath.Join(dir, "part.mds.zstd"), 0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, writeBlock(filepath.Join(dir, "part.mds.zstd"), 0))
 	order := func(o *Options) {
 		o.Shards, o.BatchSize, o.PrefetchDepth = 2, 1, 1
 		o.Shuffle, o.Window, o.Blocks = true, 1, []int64{photosADay}
@@ -321,22 +316,16 @@ func TestAWindowThatFits(t *testing.T) {
 func TestDeflatedMembersAreKept(t *testing.T) {
 	dir := t.TempDir()
 	f, err := os.Create(filepath.Join(dir, "photos.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := zip.NewWriter(f)
 	for i := range photos {
 		member, err := w.Create(fmt.Sprintf("%03d.ppm", i))
 		if err == nil {
 			_, err = member.Write(photo(i))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
-	if err := errors.Join(w.Close(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(w.Close(), f.Close()))
 	settings := func(o *Options) { o.BatchSize, o.MemoryLimit, o.Shuffle = 12, 160<<20, true }
 	plain := start(t, plainPhotos(t), settings)
 	e := start(t, filepath.Join(dir, "photos.zip"), settings)

@@ -10,6 +10,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -53,9 +54,7 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 						continue
 					}
 					dir := t.TempDir()
-					if err := os.CopyFS(dir, files); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, os.CopyFS(dir, files))
 					for _, i := range bad {
 						damage(t, name(dir, i))
 					}

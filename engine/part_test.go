@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -63,9 +64,7 @@ func written(t testing.TB, n int, picture func(i int) ([]byte, error)) string {
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d.jpg", i)), data, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 	}
 	return dir
 }
@@ -74,14 +73,10 @@ func written(t testing.TB, n int, picture func(i int) ([]byte, error)) string {
 func bytesIn(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	files, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, f := range files {
 		info, err := f.Info()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		n += info.Size()
 	}
 	return n
@@ -100,9 +95,7 @@ func madeEntries(t *testing.T, dir string, how dataset.Storage) *dataset.Dataset
 	}
 	made.Close()
 	ds, err := dataset.Open(t.Context(), dir, dataset.Options{Workers: 2, Prober: sample.Probe, CacheDir: cacheDir, Storage: how})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	return ds
 }
@@ -232,20 +225,14 @@ func TestDamageInAPart(t *testing.T) {
 func damageAt(t *testing.T, path string, at float64) {
 	t.Helper()
 	info, err := os.Stat(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	if _, err := f.WriteAt([]byte("\xff\xd9"), int64(at*float64(info.Size()))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chtimes(path, info.ModTime(), info.ModTime()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(path, info.ModTime(), info.ModTime()))
 }
 
 // TestPartsOfChangedFiles: a file that shrank or was replaced is refused, as it is without entry
@@ -255,9 +242,7 @@ func TestPartsOfChangedFiles(t *testing.T) {
 	without := openDataset(t, dir)
 	ds := madeEntries(t, dir, dataset.Storage{})
 	shrunk := filepath.Join(dir, "00.jpg")
-	if err := os.Truncate(shrunk, 300_000); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Truncate(shrunk, 300_000))
 	data := contents(t, filepath.Join(dir, "02.jpg"))
 	writeFile(t, filepath.Join(dir, "01.jpg"), data)
 	want := verdicts(t, transformed(t, without, resample.RandomResizedCrop, large, inPart))

@@ -24,6 +24,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -78,9 +79,7 @@ func TestAnyLimitWithMasks(t *testing.T) {
 		writeMask(t, masks, id, side, side, id%4 == 3)
 	}
 	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	damageMask(t, maskPath(masks, 9))
 	forms := append([]layout.Form{layout.MasksNPY, layout.SafeTensors}, tensorForms...)
@@ -107,9 +106,7 @@ func wideArrays(t *testing.T, root string, lengths []int) (ds *dataset.Dataset, 
 	manifest := filepath.Join(root, "m.jsonl")
 	writeFile(t, manifest, []byte(list.String()))
 	ds, err := dataset.Open(t.Context(), manifest, dataset.Options{Workers: 2, Prober: sample.ProbeArray})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { ds.Close() })
 	if like, err = sample.ArrayLike(t.Context(), ds, rows); err != nil {
 		t.Fatal(err)
@@ -158,9 +155,7 @@ func TestLargeArraysOneAfterTheOther(t *testing.T) {
 	images := openDataset(t, testDir(t, 2))
 	synctest.Test(t, func(t *testing.T) {
 		e, err := New(images, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var readers sync.WaitGroup
 		for batch := range 2 {
 			readers.Go(func() { read(t, e, Key{Batch: batch}, layout.ArrayForm(0)) })
@@ -214,9 +209,7 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 		o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(2<<20)
 		synctest.Test(t, func(t *testing.T) {
 			e, err := New(ds, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			var readers sync.WaitGroup
 			for n := range 1 + r.IntN(5) {
 				keys, r := allKeys(e), rand.New(rand.NewPCG(seed, uint64(n)))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -38,9 +39,7 @@ func (e *Engine) ask(k Key) *batch {
 func own(t *testing.T, e *Engine) *batch {
 	t.Helper()
 	b, _ := batchWorker{e.batches, toMake}.take()
-	if err := (batchWorker{batches: e.batches}).layOut(b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, (batchWorker{batches: e.batches}).layOut(b))
 	e.batches.finishLayout(b, nil)
 	return b
 }
@@ -177,9 +176,7 @@ func TestDroppedBatchGivesItsMemoryBackWhenNobodyWritesIntoIt(t *testing.T) {
 	completeWanted(t, e, own(t, e))
 	ahead := own(t, e)
 	writing, fetching := claimed(t, e), claimed(t, e)
-	if err := writing.item.beginWriting(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, writing.item.beginWriting())
 	e.batches.mu.Lock()
 	e.batches.discard(ahead)
 	if e.batches.table[ahead.key] != nil || ahead.buf == nil {

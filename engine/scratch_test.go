@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -73,9 +74,7 @@ func TestNoRoomIsNoLoop(t *testing.T) {
 			tiny(&o)
 			o.Workers = workers
 			e, err := build(ds, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer e.Close()
 			var attempts atomic.Int32
 			e.wrapLoaders(func(l loader) loader {

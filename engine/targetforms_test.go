@@ -12,6 +12,7 @@ import (
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -53,9 +54,7 @@ func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 		}
 	}
 	table, err := b.Table(n, func(i int) string { return fmt.Sprint(i) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	o.Targets = &catalog.TargetOptions{Table: table, Rules: rules, Boxes: true, Keypoints: true, Text: true}
 }
 
@@ -64,18 +63,12 @@ func withTargets(t testing.TB, o *Options, n, bad int, rules target.Rules) {
 func targetFile(t testing.TB, e *Engine, k Key, f layout.Form) []byte {
 	t.Helper()
 	d, err := e.Describe(context.Background(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	file, err := e.catalog.Options.Targets.TextOf(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if f != layout.Text {
 		rows, err := e.catalog.Options.Targets.RowsOf(d)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		file = layout.AppendNPY(nil, f, e.catalog.Options.SpecIn(d.Spec, k, f), layout.Meta{Rows: rows})
 	}
 	if size := e.catalog.Size(k, f); int64(len(file)) != size {

@@ -17,6 +17,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -28,9 +29,7 @@ func cutJPEG(t testing.TB, h, w, missing int) []byte {
 		img.Pix[i] = byte(128 + 90*math.Sin(float64(i%w+2*(i/w))/9))
 	}
 	var out bytes.Buffer
-	if err := jpeg.Encode(&out, img, &jpeg.Options{Quality: 95}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, jpeg.Encode(&out, img, &jpeg.Options{Quality: 95}))
 	return append(out.Bytes()[:out.Len()-missing], 0, 0xff, 0xd9)
 }
 
@@ -55,9 +54,7 @@ func TestCropsOfACutImage(t *testing.T) {
 			if errors.Is(err, ErrBad) {
 				return "bad"
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer f.Close()
 			return fmt.Sprint(samplesOf(t, e, Key{Epoch: epoch})[0].Status, f.Bytes())
 		}
@@ -99,9 +96,7 @@ func TestCropsOfADamagedImage(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	if err := png.Encode(&out, img); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&out, img))
 	data := out.Bytes()
 	data[len(data)/2] ^= 0x10
 	writeFile(t, filepath.Join(dir, "0.png"), data)

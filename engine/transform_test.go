@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -25,9 +26,7 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 		f(&o)
 	}
 	e, err := build(ds, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	e.start()
 	t.Cleanup(func() { e.Close() })
 	return e
@@ -96,15 +95,11 @@ func twoDirs(t *testing.T) (jpegs, decoded string) {
 	jpegs, decoded = jpegDir(t, 1), t.TempDir()
 	file := contents(t, filepath.Join(jpegs, "00.jpg"))
 	h, err := decode.ReadHeader(file, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	d := decode.NewDecoder(decode.Options{})
 	defer d.Close()
 	pixels := make([]byte, h.Height*h.Width*3)
-	if err := d.Decode(decode.Image{Pix: pixels, Stride: 3 * h.Width, Height: h.Height, Width: h.Width}, file, h); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(decode.Image{Pix: pixels, Stride: 3 * h.Width, Height: h.Height, Width: h.Width}, file, h))
 	writePPM(t, filepath.Join(decoded, "a.ppm"), h.Height, h.Width, pixels)
 	return jpegs, decoded
 }

@@ -69,9 +69,7 @@ func copyFile(to, from string, mode os.FileMode) error {
 // check ends a test that cannot continue.
 func check(t testing.TB, err error) {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // scratch returns a directory for one test. Unlike t.TempDir's, every user may enter it.

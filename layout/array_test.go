@@ -94,9 +94,7 @@ print("all good")
 			said = append(said, []any{a.Name, a.shape(n), a.Offsets})
 		}
 		text, err := json.Marshal(said)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		write(t, dir, k, ".json", text)
 	}
 	out, err := exec.Command(interpreter, "-c", script, dir).CombinedOutput()
@@ -107,9 +105,7 @@ print("all good")
 
 func write(t *testing.T, dir string, k int, ext string, data []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, strconv.Itoa(k)+ext), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, strconv.Itoa(k)+ext), data, 0o644))
 }
 
 // TestArrayForms: there are enough forms for all arrays, and they are distinct.

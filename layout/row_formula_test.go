@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // Which formula replaces the tables affects only speed; other tests check the bytes. A common
@@ -33,9 +34,7 @@ func TestFormulas(t *testing.T) {
 		for _, channels := range []int{1, 3} {
 			n := Normalization{Mean: slices.Repeat([]float64{c.mean}, channels), Std: slices.Repeat([]float64{c.std}, channels)}
 			conv, err := NewConverter(c.d, channels, n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			w := NewWriter(conv, 0)
 			if got := int(w.native.ctx.formula); got != c.want {
 				t.Errorf("%v, %d channels of mean %v, std %v: formula %d, want %d", c.d, channels, c.mean, c.std, got, c.want)

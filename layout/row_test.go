@@ -25,9 +25,7 @@ type kernelWriter struct {
 func newWriters(t testing.TB, s Spec, n Normalization) (all []kernelWriter) {
 	t.Helper()
 	c, err := NewConverter(s.DType, s.C, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, k := range kernels() {
 		w := NewWriter(c, k)
 		t.Cleanup(w.Close)
@@ -204,9 +202,7 @@ func TestFill(t *testing.T) {
 		c.norm = normFor(c.spec)
 		table := c.referenceTable()
 		conv, err := NewConverter(d, 3, c.norm)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, hw := range [][2]int{{0, 0}, {0, 7}, {1, 1}, {3, 5}, {70, 61}} {
 			for variant, fill := range []uint8{0, 0, 1, 1, 114, 114, 255, 255} {
 				c.spec.H, c.spec.W, c.spec.Order, c.fill = hw[0], hw[1], Order(variant&1), fill

@@ -6,6 +6,8 @@ import (
 	"image/png"
 	"math"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestSheetFrames: a sheet has frames in the colours of their labels where the boxes are, even if a
@@ -13,20 +15,14 @@ import (
 func TestSheetFrames(t *testing.T) {
 	for _, channels := range []int{1, 3} {
 		s, err := NewSpec(2, 40, 60, channels, Uint8, NHWC)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		c, err := NewConverter(Uint8, channels, Normalization{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		pixels, file := make([]byte, s.Bytes()), make([]byte, Size(PNG, s))
 		far := float32(math.Inf(1))
 		c.PutSheet(file, s, pixels, 2, []Frame{{0, 0, [4]float32{10, 5, 20.5, 9}}, {1, 1, [4]float32{-far, -3, far, 1e30}}})
 		m, err := png.Decode(bytes.NewReader(file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		g := newSheet(s)
 		at := func(slot, x, y int) color.Color {
 			left, top := g.place(slot)

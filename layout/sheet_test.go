@@ -8,15 +8,15 @@ import (
 	"image/png"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // floatBatch writes a batch of random pixels as bytes and as elements of s.
 func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pixels []byte) {
 	t.Helper()
 	c, err := NewConverter(s.DType, s.C, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	w := NewWriter(c, 0)
 	defer w.Close()
 	plain := s
@@ -35,9 +35,7 @@ func floatBatch(t testing.TB, s Spec, n Normalization) (c *Converter, floats, pi
 func drawSheet(t testing.TB, s Spec, pixels []byte, valid int) (image.Image, []byte) {
 	t.Helper()
 	c, err := NewConverter(s.DType, s.C, normFor(s))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	file := bytes.Repeat([]byte{0xAA}, int(Size(PNG, s)))
 	c.PutSheet(file, s, pixels, valid, nil)
 	r := bytes.NewReader(file)

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // faultyStores are the two kinds of store over a faulty kernel.
@@ -296,9 +298,7 @@ func TestWithoutLeases(t *testing.T) {
 	t.Run("from some time on", func(t *testing.T) {
 		f, b := newFakeKernel(), &budget{limit: 1 << 30}
 		p := NewPool(newStore(fakeRoot, f), b, PoolOptions{})
-		if err := p.Stats().ReuseError; err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Stats().ReuseError)
 		get(t, p, miB).Release()
 		f.failing(refuse)
 		get(t, p, 2*miB).Release() // learns of the refusal

@@ -4,15 +4,15 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // resident returns the process's resident memory in bytes.
 func resident(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var size, pages int64
 	if _, err := fmt.Sscan(string(text), &size, &pages); err != nil {
 		t.Fatal(err)
@@ -28,9 +28,7 @@ func TestHostPages(t *testing.T) {
 	for _, n := range []int{16 * miB, 64 * miB} {
 		before := int(h.Bytes())
 		p, err := h.Grow(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for i := range p {
 			if p[i] != 1 && i < before {
 				t.Fatalf("byte %d was cleared", i)
@@ -84,9 +82,7 @@ func TestAccountIsExact(t *testing.T) {
 		mustGrow(t, &two, 20)
 	}
 	check("two shrank", 20, 200_000, 3*hostUnit, 6*hostUnit)
-	if err := one.Presize(3 * hostUnit); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, one.Presize(3*hostUnit))
 	check("presized", 20, 200_000, 4*hostUnit, 6*hostUnit)
 	a.Change(Use{}, Use{Real: 500_000, Reserved: 600_000})
 	check("a codec's own", 500_020, 500_000, 4*hostUnit+600_000, 4*hostUnit+600_000)

@@ -10,15 +10,15 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // lockedMemory returns how much memory this process has page-locked, according to the kernel.
 func lockedMemory(t *testing.T) int64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		var kib int64
 		if _, err := fmt.Sscanf(line, "VmLck: %d kB", &kib); err == nil {
@@ -110,9 +110,7 @@ func TestLockingRefusedChild(t *testing.T) {
 		}
 		s.Close()
 	}
-	if err := limitLocking(0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, limitLocking(0))
 	if err := CanLock(1); !errors.Is(err, unix.EPERM) {
 		t.Errorf("error %v with a limit of 0, want EPERM", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // budget is a plain limit that records its calls.
@@ -100,9 +101,7 @@ func eachStore(t *testing.T, limit int64, test func(t *testing.T, p *Pool, b *bu
 func get(t *testing.T, p *Pool, size int64) *Buffer {
 	t.Helper()
 	b, err := p.Get(size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if int64(len(b.Bytes())) != size || int64(cap(b.Bytes())) != size {
 		t.Fatalf("size %d: %d bytes, capacity %d", size, len(b.Bytes()), cap(b.Bytes()))
 	}
@@ -136,13 +135,9 @@ func TestSeenBuffersAreNotReused(t *testing.T) {
 	copy(b.Bytes(), "the reader's own")
 
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	view, err := unix.Mmap(fd, 0, size, unix.PROT_READ, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b.Release()
 	overwrite := func(when string) {
 		t.Helper()
@@ -165,9 +160,7 @@ func TestSeenBuffersAreNotReused(t *testing.T) {
 	if p.Trim(); string(view[:16]) != "the reader's own" {
 		t.Fatal("Trim took the reader's bytes")
 	}
-	if err := unix.Munmap(view); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Munmap(view))
 	if c := get(t, p, size); c != b {
 		t.Error("nobody sees the buffer any more, and it is not reused")
 	} else {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // poolRules says what one buffer holds, in pages, after each of a sequence of batches.
@@ -65,9 +67,7 @@ func checkHeld(t *testing.T, b *Buffer, want int64) {
 	got := int64(len(b.mapping))
 	if b.fd >= 0 {
 		var st unix.Stat_t
-		if err := unix.Fstat(b.fd, &st); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, unix.Fstat(b.fd, &st))
 		got = st.Blocks * 512
 	}
 	if b.held != want || got != want {
@@ -171,9 +171,7 @@ func TestSizesThatChangeLeast(t *testing.T) {
 
 func TestPresize(t *testing.T) {
 	eachPool(t, 10*miB, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
-		if err := p.Presize(3*miB, 2); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Presize(3*miB, 2))
 		want := Stats{Buffers: 2, BufferStats: BufferStats{
 			Name: "batch", Kind: HostMemory, MaxReal: 3 * miB, Reserved: 6 * miB, MaxReserved: 6 * miB,
 		}}

@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 	"unsafe"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // registrar notes what is registered.
@@ -46,13 +48,9 @@ func TestRegistered(t *testing.T) {
 			use := func(pages int64, registered int) {
 				t.Helper()
 				b, err := p.Get(pages*pageSize - 5)
-				if err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, err)
 				for range registered {
-					if err := b.Register(); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, b.Register())
 				}
 				p.Trim() // while it is in use
 				b.Release()
@@ -82,9 +80,7 @@ func TestRegistrarRefuses(t *testing.T) {
 	p := NewPool(NewAnonymousStore(), &budget{limit: 1 << 30}, PoolOptions{Registrar: r})
 	defer p.Close()
 	b, err := p.Get(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := b.Register(); !errors.Is(err, r.fail) {
 		t.Error(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // vector is a line of testdata/dali.jsonl: the batches of one epoch.
@@ -33,9 +35,7 @@ type vectorBatch struct {
 func eachLine[T any](t *testing.T, path string, use func(line int, value T)) {
 	t.Helper()
 	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	lines, scan := 0, bufio.NewScanner(file)
 	for scan.Scan() {

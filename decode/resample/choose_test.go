@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestSizes(t *testing.T) {
@@ -47,9 +48,7 @@ func TestSizes(t *testing.T) {
 		{CenterCrop, 224, 224, 20000, 1, 224, 224, [4]float64{2559888. / 256, 16. / 256, 224. / 256, 224. / 256}},
 	} {
 		o := Options{Mode: v.mode, Height: v.height, Width: v.width, ResizeTo: 256}
-		if err := o.Validate(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, o.Validate())
 		if oh, ow := o.Size(v.h, v.w); oh != v.oh || ow != v.ow {
 			t.Errorf("%v %dx%d of %dx%d is %dx%d, not %dx%d", v.mode, v.height, v.width, v.h, v.w, oh, ow, v.oh, v.ow)
 		}

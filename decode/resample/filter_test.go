@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestFilters: the arithmetic documented for Filter makes the same pixels as Resize.
@@ -20,9 +21,7 @@ func TestFilters(t *testing.T) {
 			pix[i] = byte(r.Uint32())
 		}
 		var want canvas
-		if err := Resize(&want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), kernel.Fastest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Resize(&want, Image{Pix: pix, Stride: w, Height: h, Width: w, Channels: 1}, tr, make([]byte, ScratchBytes(tr, 1)), kernel.Fastest))
 		y, x, ok := tr.Filters()
 		if !ok {
 			t.Fatalf("%+v has no filters", tr)

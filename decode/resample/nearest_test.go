@@ -138,13 +138,9 @@ func TestNearestAgainstTorchvision(t *testing.T) {
 	runCases(t, python, nearestExact, filepath.Join(dir, "cases"), cases)
 	for _, c := range cases {
 		out, err := os.ReadFile(c.Out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var want [2][]int
-		if err := json.Unmarshal(out, &want); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, json.Unmarshal(out, &want))
 		tr := c.options.Choose(0, 0, c.Source[0], c.Source[1])
 		for i, a := range []Axis{tr.Y, tr.X} {
 			for j := range a.N {

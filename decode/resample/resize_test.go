@@ -99,9 +99,7 @@ func (b bench) everyKernel(t testing.TB, src Image, tr Transform) []byte {
 		if rowtest.InC {
 			oh, ow := tr.Size()
 			sink := rowtest.NewSink(t, oh, ow*src.Channels)
-			if err := Resize(sink, src, tr, make([]byte, ScratchBytes(tr, src.Channels)), k); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, Resize(sink, src, tr, make([]byte, ScratchBytes(tr, src.Channels)), k))
 			if pix, ordered := sink.Pix(); !ordered || !bytes.Equal(pix, want) {
 				t.Fatalf("%s: %s makes other pixels for C, or in another order", name, k)
 			}
@@ -179,9 +177,7 @@ func TestOneColour(t *testing.T) {
 					t.Errorf("%v of %dx%dx%d: %d bytes of scratch", mode, h, w, channels, n)
 				}
 				var c canvas
-				if err := Resize(&c, uniform(h, w, channels, 200), tr, make([]byte, n), kernel.Fastest); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, Resize(&c, uniform(h, w, channels, 200), tr, make([]byte, n), kernel.Fastest))
 				if oh, ow := o.Size(h, w); !bytes.Equal(c.pix, bytes.Repeat([]byte{200}, oh*ow*channels)) {
 					t.Errorf("%v of %dx%dx%d: one colour does not stay that colour", mode, h, w, channels)
 				}
@@ -204,9 +200,7 @@ func TestCopies(t *testing.T) {
 			t.Fatalf("%+v: %+v does not copy", win, tr)
 		}
 		var c canvas
-		if err := Resize(&c, src, tr, nil, kernel.Fastest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Resize(&c, src, tr, nil, kernel.Fastest))
 		var want []byte
 		for row := win.y; row < win.y+win.h; row++ {
 			want = append(want, src.Pix[row*src.Stride+win.x*channels:][:win.w*channels]...)
@@ -215,9 +209,7 @@ func TestCopies(t *testing.T) {
 			t.Errorf("%+v of %dx%d is not copied", win, h, w)
 		}
 		var all rowsCanvas
-		if err := Resize(&all, src, tr, nil, kernel.Fastest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Resize(&all, src, tr, nil, kernel.Fastest))
 		if !bytes.Equal(all.pix, want) {
 			t.Errorf("%+v of %dx%d is not copied at once", win, h, w)
 		}
@@ -295,9 +287,7 @@ func TestNothingOnTheHeap(t *testing.T) {
 				sample := int64(0)
 				if n := testing.AllocsPerRun(5, func() {
 					sample++
-					if err := Resize(sink, src, o.Choose(1, sample, h, w), scratch, k); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Must(t, Resize(sink, src, o.Choose(1, sample, h, w), scratch, k))
 				}); n != 0 {
 					t.Errorf("%s, %v: %v allocations an image", k, mode, n)
 				}

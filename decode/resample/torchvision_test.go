@@ -37,12 +37,8 @@ print("all good")
 func runCases(t *testing.T, python, program, file string, cases any) {
 	t.Helper()
 	list, err := json.Marshal(cases)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(file, list, 0o600))
 	if out, err := exec.Command(python, "-c", program, file).CombinedOutput(); err != nil || string(out) != "all good\n" {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -90,17 +86,13 @@ func TestCentreCropsOfTorchvision(t *testing.T) {
 	dir := t.TempDir()
 	cases := centreCropCases(dir)
 	for _, c := range cases {
-		if err := os.WriteFile(c.Source, c.image.Pix, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(c.Source, c.image.Pix, 0o600))
 	}
 	runCases(t, python, centreCrops, filepath.Join(dir, "cases"), cases)
 	b := newBench(t)
 	for _, c := range cases {
 		want, err := os.ReadFile(c.Source + ".out")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got := b.resize(t, kernel.Fastest, c.image, c.options().Choose(0, 0, c.Height, c.Width))
 		if len(want) != 3*len(got) {
 			t.Fatalf("%+v: %d bytes, torchvision makes %d three times", c.options(), len(got), len(want))

@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -69,9 +70,7 @@ func TestDecoding(t *testing.T) {
 	device := theGPU(t)
 	folder, files := drawn(t, "photo", *photos)
 	driver, err := gpu.Find(device.UUID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	on := gpu.New(driver, gpu.Options{})
 	defer on.Close()
 	memory := &hostMemory{device: on}
@@ -132,18 +131,14 @@ func registered(t *testing.T, memory *hostMemory, files []string) (jpegs []jpeg)
 	size := 0
 	for _, path := range files {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		head, err := decode.ReadHeader(data, true)
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		jpegs, size = append(jpegs, jpeg{data, head}), size+len(data)
 	}
-	if err := memory.grow(size); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, memory.grow(size))
 	rest := memory.bytes
 	for i := range jpegs {
 		n := copy(rest, jpegs[i].data)
@@ -333,9 +328,7 @@ def decode_jpeg(files, mode, device):
     assert set(files) == {b"JPEG"} and (mode, device) == (3, "cuda")
 `,
 	} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), 0o600)))
 	}
 	t.Setenv("PYTHONPATH", modules)
 	if a, err := ask(t, torchvision, folder, "2", "3"); err != nil || len(a.Speeds) != 3 || slices.Min(a.Speeds) <= 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -83,9 +84,7 @@ func TestExact(t *testing.T) {
 		}
 		return nil
 	}
-	if err := parallel.Each(t.Context(), runtime.NumCPU(), (*cases+batch-1)/batch, nil, work); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, parallel.Each(t.Context(), runtime.NumCPU(), (*cases+batch-1)/batch, nil, work))
 	t.Logf("%d samples, %d bytes; %d JPEGs decoded on the GPU, %d left to processors",
 		all.samples, all.bytes, all.decoded, all.left)
 	if err := all.verdict(); err != nil {
@@ -116,9 +115,7 @@ func contents(t *testing.T, paths []string) (jpegs, others [][]byte) {
 	t.Helper()
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if decode.Sniff(data) == decode.JPEG {
 			jpegs = append(jpegs, data)
 		} else {
@@ -369,9 +366,7 @@ func TestExactnessIsChecked(t *testing.T) {
 		c := newChecker(l, jpegs, others)
 		for k := range uint64(6) {
 			found, err := c.check(k, 8)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			all.add(found)
 		}
 		if err := c.close(); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 var (
@@ -92,9 +93,7 @@ func mountedAt(t *testing.T, device cuda.Device, photos string, more ...string) 
 	}
 	args = append(append(args, more...), photos)
 	m, err := daemon.NewMount(context.WithoutCancel(t.Context()), t.TempDir(), *binary, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	m.Form = "cuda"
 	t.Cleanup(func() {
 		if err := m.Unmount(context.Background()); err != nil {

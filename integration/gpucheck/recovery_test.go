@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/cuda"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // hold is the program that is killed: it opens a batch, and reads it on the GPU over and over.
@@ -49,9 +50,7 @@ func inUse(t *testing.T, m *daemon.Mount) int64 {
 			Real int64  `json:"real_memory_size"`
 		}
 	}
-	if err := m.Document(".batchfs/memory.json", &d); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, m.Document(".batchfs/memory.json", &d))
 	for _, b := range d.Buffers {
 		if b.Kind == "device" {
 			return b.Real
@@ -72,12 +71,8 @@ func TestKilledReader(t *testing.T) {
 	var said strings.Builder
 	cmd.Stderr = &said
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, cmd.Start())
 	ready := bufio.NewScanner(out).Scan()
 	_ = cmd.Process.Kill()
 	if err := cmd.Wait(); !ready {

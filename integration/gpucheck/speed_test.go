@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/daemon"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/internal/throughput"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
@@ -117,9 +118,7 @@ func TestSpeedOfCopies(t *testing.T) {
 	var buffers [2][]byte
 	for i := range buffers {
 		b, err := pool.Get(n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer b.Release()
 		buffers[i] = b.Bytes()
 		clear(buffers[i])
@@ -154,9 +153,7 @@ func TestSpeedOfCopies(t *testing.T) {
 		ratio(t, "from batch memory / from cuMemHostAlloc's", speeds[0], speeds[1], 0.98)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 }
 
 // A placing is something that the kernel bfs_place does.
@@ -307,9 +304,7 @@ func TestSpeedOfOpens(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	slices.Sort(all)
 	const what = "open of .cuda to address"
 	t.Logf("%s, p50 %.3f ms, p99 %.3f ms, of %d opens of finished batches", what, all[len(all)/2], all[len(all)*99/100], len(all))
@@ -346,9 +341,7 @@ func TestEpochs(t *testing.T) {
 func epochs(t *testing.T, m *daemon.Mount) func() (float64, error) {
 	t.Helper()
 	training, err := throughput.NewTraining(m, 0, throughput.Reading(false))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if _, err := training.Take(t.Context(), training.Batches); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // expectation is what the format's own software reads from an archive of testdata.
@@ -57,9 +59,7 @@ func read(t testing.TB, name string) []byte {
 			}
 		}
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return b
 }
 

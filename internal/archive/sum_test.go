@@ -6,15 +6,15 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestSums: all samples that other programs wrote have checksums, which are right, and which damage
 // contradicts.
 func TestSums(t *testing.T) {
 	entries, err := os.ReadDir("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	checked := map[string]int{}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".gz")

@@ -7,15 +7,15 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // parquetOf writes a Parquet file with another library than most archives in testdata.
 func parquetOf[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := parquet.Write(&b, rows, options...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, parquet.Write(&b, rows, options...))
 	return b.Bytes()
 }
 

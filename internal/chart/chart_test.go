@@ -9,6 +9,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // example has curves and bars, including some with nothing to show.
@@ -31,9 +33,7 @@ func example() []Diagram {
 // TestSVG: pictures contain their labels, each name of the legend once, and no NaN.
 func TestSVG(t *testing.T) {
 	var out bytes.Buffer
-	if err := Draw(&out, "svg", 11, 8, example()...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, Draw(&out, "svg", 11, 8, example()...))
 	for _, word := range []string{
 		"JPEG", "images/s", "as measured", "by the model", "PNG", "encoded", "packed", "raw", "processors", "storage", ">200<", "Arial",
 	} {
@@ -62,13 +62,9 @@ func TestSVG(t *testing.T) {
 func TestPNG(t *testing.T) {
 	pixels := func(d Diagram) map[color.RGBA]int {
 		var out bytes.Buffer
-		if err := Draw(&out, "png", 11, 8, d); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, Draw(&out, "png", 11, 8, d))
 		img, err := png.Decode(&out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		seen := map[color.RGBA]int{}
 		for y := range img.Bounds().Dy() {
 			for x := range img.Bounds().Dx() {

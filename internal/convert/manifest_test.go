@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestManifests: for every format and every kind of labels, the result's manifest has the same
@@ -96,9 +98,7 @@ func manifestOf(t *testing.T, name string, paths, labels []string) []byte {
 		if filepath.Ext(name) == ".parquet" {
 			write = writeParquet
 		}
-		if err := write(&b, &table{named: strings.HasPrefix(name, "names")}, r); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, write(&b, &table{named: strings.HasPrefix(name, "names")}, r))
 	}
 	return b.Bytes()
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestEverythingOnce(t *testing.T) {
@@ -88,9 +89,7 @@ func TestDrivers(t *testing.T) {
 	if err == nil {
 		err = old.AddModule(testPTX, testModule)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	fails := func(function string, code int) fakecuda.Config {
 		return fakecuda.Config{Failures: []fakecuda.Failure{{Function: function, Code: code}}}
 	}
@@ -134,9 +133,7 @@ func TestNoDriver(t *testing.T) {
 	if _, err := Open(); err != nil { // otherwise this machine has a driver
 		expect("nothing", "driver", "libcuda.so.1")
 	}
-	if err := os.WriteFile(library, []byte("text"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(library, []byte("text"), 0o644))
 	expect("text", "driver", "libcuda.so.1")
 	if out, err := exec.Command("cc", "-shared", "-o", library, "-x", "c", os.DevNull).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/fakecuda"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const jpegSlot = 64 << 10
@@ -162,9 +163,7 @@ func nvjpegDriver(t *testing.T, missing ...string) *fakecuda.Driver {
 	if err == nil {
 		err = d.AddNVJPEG(missing...)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return d
 }
 

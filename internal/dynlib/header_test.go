@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // nvidia has NVIDIA's own headers, which make deps installs.
@@ -41,9 +43,7 @@ func (h header) compare(t *testing.T) {
 		t.Skip("no C compiler")
 	}
 	text, err := os.ReadFile(h.name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all := facts(string(text))
 	if len(all) < h.facts {
 		t.Fatalf("%d facts", len(all))
@@ -103,8 +103,6 @@ func (h header) run(t *testing.T, include, facts []string, declaration, name str
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(program).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
 }

@@ -12,19 +12,16 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // barriers counts those of the kernels' source.
 func barriers(t *testing.T) (n int) {
 	files, err := filepath.Glob("kernels/*.cu")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		n += strings.Count(string(text), "SYNC();")
 	}
 	return n

@@ -108,9 +108,7 @@ func (j *judge) try(t testing.TB, r *rand.Rand, mode resample.Mode, f format, fi
 	}
 	var err error
 	b.Plan, err = newPlan(f.tensor(t, r, len(samples), H, W, j.options.Color.Channels()), samples, bits)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	b.grid = []int{1, 2, mostGrid}[r.IntN(3)]
 	return b
 }
@@ -231,12 +229,8 @@ func TestDecode(t *testing.T) {
 				sizes[[5]int{head.Height % 8, head.Width % 8, k}]++
 			}
 		}
-		if err := j.decodeBatch(t, hosts, r, modes[mode], f, files, &n[by]); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.decodeBatch(t, []*host{threads}, r, modes[mode], f, some(r, files, 4), &inThreads); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, j.decodeBatch(t, hosts, r, modes[mode], f, files, &n[by]))
+		testkit.Must(t, j.decodeBatch(t, []*host{threads}, r, modes[mode], f, some(r, files, 4), &inThreads))
 	}
 	cases.all(t, len(modes)*4*2*8*len(samplings))
 	sizes.all(t, 8*8*len(samplings))
@@ -294,12 +288,8 @@ func TestDecodeDamaged(t *testing.T) {
 			}
 		}
 		j := &judges[i%len(judges)]
-		if err := j.decodeBatch(t, hosts, r, randomMode(r), randomFormat(r), files, &n); err != nil {
-			t.Fatal(err)
-		}
-		if err := j.decodeBatch(t, []*host{threads}, r, randomMode(r), randomFormat(r), files[:4], &inThreads); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, j.decodeBatch(t, hosts, r, randomMode(r), randomFormat(r), files, &n))
+		testkit.Must(t, j.decodeBatch(t, []*host{threads}, r, randomMode(r), randomFormat(r), files[:4], &inThreads))
 	}
 	t.Logf("as source and as PTX: %+v; in several threads: %+v", n, inThreads)
 	if n.decoded < n.files/8 || n.left < n.files/10 {

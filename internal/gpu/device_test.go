@@ -13,6 +13,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -60,15 +61,11 @@ func TestSlotsAreApart(t *testing.T) {
 			refused++
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if _, offset := s.Place(); offset%512 != 0 {
 			t.Fatal("not aligned")
 		}
-		if err := fill(d, s, u.bytes); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, fill(d, s, u.bytes))
 		u.slot = s
 		used = append(used, u)
 	}
@@ -230,9 +227,7 @@ func TestLost(t *testing.T) {
 	}
 	d := gpu.New(g, gpu.Options{})
 	memory := make([]byte, 100)
-	if err := d.Register(memory); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Register(memory))
 	s := slot(t, d, 100)
 	for range 2 {
 		if err := fill(d, s, memory); !errors.Is(err, gpu.ErrLost) {
@@ -307,19 +302,13 @@ func TestRoomToWork(t *testing.T) {
 func makeOne(t *testing.T, d *gpu.Device) {
 	t.Helper()
 	converter, err := layout.NewConverter(layout.Uint8, 3, layout.Normalization{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	spec, err := layout.NewSpec(1, 8, 8, 3, layout.Uint8, layout.NHWC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	head := decode.Header{Format: decode.PNG, Width: 8, Height: 8, Orientation: 1}
 	job := pixels.Options{}.Plan(head, resample.Options{Mode: resample.Stretch, Height: 8, Width: 8}.Choose(0, 0, 8, 8), pixels.Target{})
 	p, err := gpu.NewPlan(gpu.Tensor{Spec: spec, Converter: converter}, []gpu.Sample{{Job: job}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	host := make([]byte, p.Host())
 	p.Put(host, 0)
 	if _, _, err := d.Make(p, host); err != nil {

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/ptx"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // compiler finds a C compiler; without one it skips the test.
@@ -98,13 +99,9 @@ func threaded(t testing.TB) string {
 func compilePTX(t testing.TB, module string) string {
 	t.Helper()
 	c, err := ptx.ToC(module)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	file := filepath.Join(programs.dir, fmt.Sprintf("%08x.c", crc32.ChecksumIEEE([]byte(c))))
-	if err := os.WriteFile(file, []byte(c), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, []byte(c), 0o600))
 	return compile(t, "-DPTX", "-Wno-implicit-fallthrough", file)
 }
 

@@ -54,13 +54,9 @@ func makeByNVJPEG(t *testing.T, r *rand.Rand, files [][]byte) {
 		Flip: 0.5, Height: 1 + r.IntN(50), Width: 1 + r.IntN(50), CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio,
 	}
 	converter, err := layout.NewConverter(layout.Uint8, o.Color.Channels(), layout.Normalization{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	spec, err := layout.NewSpec(8, size.Height, size.Width, o.Color.Channels(), layout.Uint8, layout.NHWC)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	decoder, writer := decode.NewDecoder(o.Options), layout.NewWriter(converter, 0)
 	defer decoder.Close()
 	defer writer.Close()
@@ -69,9 +65,7 @@ func makeByNVJPEG(t *testing.T, r *rand.Rand, files [][]byte) {
 	for i := range spec.N {
 		data := slices.Clone(files[r.IntN(len(files))])
 		head, err := decode.ReadHeader(data, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		height, width := head.Size(o.IgnoreOrientation)
 		transform := size.Choose(0, int64(r.Uint32()), height, width)
 		want := make([]byte, spec.SampleBytes())
@@ -91,18 +85,14 @@ func makeByNVJPEG(t *testing.T, r *rand.Rand, files [][]byte) {
 		t.Fatal(err)
 	}
 	p, err := gpu.NewPlan(gpu.Tensor{Spec: spec, Converter: converter, Fill: 3}, samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	host := make([]byte, p.Host())
 	for i, s := range samples {
 		p.Put(host, i)
 		clear(s.Data) // the reader has it for the next one
 	}
 	tensor, left, err := d.Make(p, host)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, want := range wants {
 		if slices.Contains(left, i) != (want == nil) {
 			t.Fatalf("sample %d is left: %t", i, want != nil)

@@ -8,6 +8,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/pixels"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -56,13 +57,9 @@ func (f format) tensor(t testing.TB, r *rand.Rand, n, h, w, channels int) Tensor
 		norm = layout.Normalization{Mean: []float64{123.675, 116.28, 103.53}[:channels], Std: []float64{58.395, 57.12, 57.375}[:channels]}
 	}
 	converter, err := layout.NewConverter(f.dtype, channels, norm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	spec, err := layout.NewSpec(n, h+r.IntN(3), w+r.IntN(3), channels, f.dtype, f.order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return Tensor{Spec: spec, Converter: converter, Fill: uint8(r.Uint32())}
 }
 
@@ -176,9 +173,7 @@ func placeBatch(t testing.TB, r *rand.Rand, n, channels int, mode resample.Mode,
 		H, W = max(H, oh), max(W, ow)
 	}
 	p, err := NewPlan(f.tensor(t, r, n, H, W, channels), samples)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.grid = []int{1, 2, mostGrid}[r.IntN(3)]
 	if p.tile = min(p.tile, 1<<r.IntN(7)); p.shared(p.tile) > mostShared {
 		t.Fatalf("%d bytes of shared memory", p.shared(p.tile))
@@ -186,9 +181,7 @@ func placeBatch(t testing.TB, r *rand.Rand, n, channels int, mode resample.Mode,
 	b.Plan, b.staging = p, make([]byte, p.Staging)
 	first := r.IntN(ways)
 	for i, s := range samples {
-		if err := b.source(i).DecodeRegion(p.Pixels(b.staging, i), s.Data, decode.Header{}, s.Job.Region, 1); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, b.source(i).DecodeRegion(p.Pixels(b.staging, i), s.Data, decode.Header{}, s.Job.Region, 1))
 		p.Put(b.staging, i)
 		turn(p, b.staging, i, (first+i)%ways)
 	}
@@ -210,9 +203,7 @@ func (b *placement) want(t testing.TB) []byte {
 			h := decode.Header{Format: decode.PNG, Width: b.widths[i], Height: len(s.Data) / b.tensor.Spec.C / b.widths[i], Orientation: 1}
 			return b.from.Plan(h, s.Job.Transform.Moved(-s.Job.Region.Y, -s.Job.Region.X), to)
 		}
-		if err := onProcessor(t, writer, b.tensor, want[s.Slot*size:][:size], job, b.source(i), s.Data); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, onProcessor(t, writer, b.tensor, want[s.Slot*size:][:size], job, b.source(i), s.Data))
 	}
 	return want
 }

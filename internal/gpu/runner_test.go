@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/fakecuda"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/internal/ptx"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -89,9 +90,7 @@ func run(t *testing.T, driver *fakecuda.Driver, which string, c fakecuda.Config)
 		t.Fatalf("%+v: %v\n%s", c, err, out)
 	}
 	calls, alive, err := driver.Alive(d.PID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if hasty := which == "hastily"; hasty != (alive.Torn > 0) {
 		t.Errorf("%s, %+v: %d copies of memory that was used again too early", which, c, alive.Torn)
 	}
@@ -233,16 +232,12 @@ func (d *deed) nvjpeg(device *Device) error {
 func decodingDriver(t *testing.T) *fakecuda.Driver {
 	t.Helper()
 	driver, err := fakecuda.Build(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	code, err := ptx.ToC(PTX)
 	if err == nil {
 		err = driver.AddModule(PTX, code)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return driver
 }
 
@@ -317,9 +312,7 @@ func TestNVJPEGFails(t *testing.T) {
 	if d, _ := run(t, driver, "nvjpeg", fakecuda.Config{}); !strings.Contains(d.Error, "libnvjpeg.so.12") || strings.Contains(d.Error, "\n") {
 		t.Errorf("without the library: %+v", d)
 	}
-	if err := driver.AddNVJPEG(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, driver.AddNVJPEG())
 	late := fakecuda.Config{Delay: time.Millisecond, Seed: 5}
 	_, calls := run(t, driver, "nvjpeg", late)
 	var failures []fakecuda.Failure

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestKilledAndSurviving: the tests of the package examine only Clamp, and not its lower bound, so
@@ -45,17 +47,13 @@ func TestClamp(t *testing.T) {
 }
 `,
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	t.Setenv("GOFLAGS", "")
 	t.Chdir(dir)
 	output := filepath.Join(dir, "results")
 	for _, count := range []int{3, 100} {
-		if err := run(".", output, "1", count, time.Now().Add(time.Hour), false); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, run(".", output, "1", count, time.Now().Add(time.Hour), false))
 	}
 	want := map[string]string{
 		"clamp.go Clamp return 1":     "killed",
@@ -70,9 +68,7 @@ func TestClamp(t *testing.T) {
 		"clamp.go unused drop 1":      "survived",
 	}
 	text, err := os.ReadFile(output)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(string(text)) {
 		fields := strings.Split(strings.TrimSpace(line), "\t")
 		if name := fields[1]; want[name] != fields[0] {

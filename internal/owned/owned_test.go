@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func writes(text string) func(*os.File) error {
@@ -29,9 +31,7 @@ func TestOpen(t *testing.T) {
 		"somebody else's": {func(p string) error { return os.WriteFile(p, nil, 0o600) }, false},
 	} {
 		path := filepath.Join(dir, name)
-		if err := c.make(path); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.make(path))
 		switch name {
 		case "group may":
 			os.Chmod(path, 0o620)

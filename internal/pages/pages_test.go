@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/pages"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // account is a budget with a limit.
@@ -36,9 +37,7 @@ func open(t *testing.T, o pages.Options, limit int64) (*pages.Cache, *account) {
 	a.limit.Store(limit)
 	o.Budget = a
 	c, err := pages.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		c.Close()
 		if s := c.Stats(); a.used.Load() != 0 || s.Pages != 0 || s.Reserved != 0 {
@@ -180,9 +179,7 @@ func TestHeldPagesStay(t *testing.T) {
 		return func(to []byte) error { copy(to, content(i)); return nil }
 	}
 	held, _, err := c.Get(t.Context(), key(1), size, 1, load(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	use(t, c, 2, 0, 0, 1)
 	if n := c.Trim(1 << 30); n != 12288 {
 		t.Errorf("%d bytes gave way, of one page that nobody holds", n)

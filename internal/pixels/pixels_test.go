@@ -34,12 +34,8 @@ func picture(w, h int) image.Image {
 func files(t testing.TB, w, h int) map[string][]byte {
 	t.Helper()
 	var p, j bytes.Buffer
-	if err := png.Encode(&p, picture(w, h)); err != nil {
-		t.Fatal(err)
-	}
-	if err := jpeg.Encode(&j, picture(w, h), &jpeg.Options{Quality: 95}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, png.Encode(&p, picture(w, h)))
+	testkit.Must(t, jpeg.Encode(&j, picture(w, h), &jpeg.Options{Quality: 95}))
 	all := map[string][]byte{"png": p.Bytes()}
 	for o := 1; o <= 8; o++ {
 		f := testkit.Forger{Out: []byte{0xff, 0xd8}}
@@ -64,9 +60,7 @@ func modes() (all []resample.Options) {
 func header(t testing.TB, data []byte) decode.Header {
 	t.Helper()
 	h, err := decode.ReadHeader(data, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return h
 }
 
@@ -91,9 +85,7 @@ func run(t testing.TB, o Options, data []byte, tr resample.Transform, sink resam
 			}
 		}
 	}
-	if err := j.Run(d, data, make([]byte, j.Memory)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, j.Run(d, data, make([]byte, j.Memory)))
 	return pix
 }
 
@@ -111,13 +103,9 @@ func whole(t testing.TB, o Options, data []byte, tr resample.Transform) []byte {
 	d := decode.NewDecoder(o.Options)
 	defer d.Close()
 	src := resample.Image{Pix: make([]byte, height*width*c), Stride: width * c, Height: height, Width: width, Channels: c}
-	if err := d.Decode(decode.Image{Pix: src.Pix, Stride: src.Stride, Height: height, Width: width}, data, head); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(decode.Image{Pix: src.Pix, Stride: src.Stride, Height: height, Width: width}, data, head))
 	var out all
-	if err := resample.Resize(&out, src, tr, make([]byte, resample.ScratchBytes(tr, c)), decode.Fastest); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, resample.Resize(&out, src, tr, make([]byte, resample.ScratchBytes(tr, c)), decode.Fastest))
 	return out.pix
 }
 
@@ -159,18 +147,14 @@ func TestLikeTheWholeImage(t *testing.T) {
 // close to that of filtering everything.
 func TestScaledDecode(t *testing.T) {
 	dir := t.TempDir()
-	if err := gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, "photos"), Images: 2, Kind: gen.Photo, Seed: 1}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, gen.Write(t.Context(), gen.Options{Dir: filepath.Join(dir, "photos"), Images: 2, Kind: gen.Photo, Seed: 1}))
 	names, err := filepath.Glob(filepath.Join(dir, "photos", "*.jpg"))
 	if err != nil || len(names) != 2 {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
 		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for scale, size := range map[int][2]int{2: {93, 125}, 4: {46, 62}, 8: {23, 31}} {
 			tr := resample.Options{Mode: resample.Stretch, Height: size[0], Width: size[1]}.Choose(0, 0, 375, 500)
 			if tr.Scale() != scale {
@@ -302,9 +286,7 @@ func TestNoAllocation(t *testing.T) {
 				tr := mode.Choose(1, 2, h, w)
 				oh, ow := tr.Size()
 				j := Options{}.Plan(head, tr, Target{Sink: sink, Pix: pix[:oh*ow*3], Stride: ow * 3})
-				if err := j.Run(d, data[name], memory); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, j.Run(d, data[name], memory))
 			}); n != 0 {
 				t.Errorf("%v, %s: %v allocations", mode.Mode, name, n)
 			}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 const head = ".version 6.0\n.target sm_70\n.address_size 64\n.extern .shared .align 4 .b8 memory[];\n"
@@ -113,9 +115,7 @@ func TestResults(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	text, err := ToC(kernelOf("mov.u32 %r1, %tid.x;\nsetp.eq.s32 %p1, %r1, 1;\nld.param.u64 %rd1, [k_param_0];\nsetp.eq.s64 %p2, %rd1, 0;\n@%p2 bra $L2;\n" +
 		"mul.wide.u32 %rd2, %r1, 4;\nst.shared.u32 [%rd2], %r1;\nret;\n$L2:\n@%p1 ret;\nbar.sync 0;\nret;"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	main := `int main(void)
 {
     const unsigned one[3] = {1, 1, 1}, two[3] = {2, 1, 1}, none[3] = {0, 1, 1}, flat[3] = {1, 2, 1}, many[3] = {129, 1, 1};
@@ -186,9 +186,7 @@ int main(void)
 			module := kernelOf("ld.param.u64 %rd1, [k_param_0];\nmov.u32 %r1, %tid.x;\nmov.u32 %r2, %ctaid.x;\n" +
 				"mul.wide.u32 %rd3, %r1, 4;\nadd.s64 %rd2, %rd1, %rd3;\n" + a.body + "\nret;")
 			c, err := ToC(strings.Replace(module, head, head+".global .align 2 .u16 table[2] = {1, 2};\n", 1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			for _, order := range []string{"", "PTX_REVERSED=1"} {
 				cmd := runC(t, c+strings.Replace(found, "BLOCKS", strconv.Itoa(a.blocks), 1))
 				cmd.Env = append(os.Environ(), order)
@@ -213,9 +211,7 @@ func runC(t *testing.T, code string) *exec.Cmd {
 		t.Skipf("SKIPPED: no C compiler: %v", err)
 	}
 	program := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(program+".c", []byte(code), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(program+".c", []byte(code), 0o600))
 	args := []string{"-std=c11", "-fwrapv", "-Wall", "-Wno-unused-label", "-Wno-unused-but-set-variable",
 		"-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", program + ".c", "-o", program}
 	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {

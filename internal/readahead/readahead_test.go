@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -46,9 +47,7 @@ func testStreams(t *testing.T, depth int) (*Streams, *fakeShelf) {
 	t.Helper()
 	order := shard.Config{Samples: 100, Shards: 1, BatchSize: 1, PadLastBatch: true}
 	plan, err := shard.New(order)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	shelf := &fakeShelf{made: map[catalog.Key]bool{}}
 	shelf.streams = New(&catalog.Catalog{Plan: plan, Options: catalog.Options{Config: order, Epochs: 2}}, depth, shelf)
 	return shelf.streams, shelf

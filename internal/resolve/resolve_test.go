@@ -4,16 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestLinks(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(dir, filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.Symlink(dir, filepath.Join(dir, "link")))
 	for path, want := range map[string]string{
 		"/": "/", "/nowhere/x": "/nowhere/x", dir: dir,
 		filepath.Join(dir, "link"): dir, filepath.Join(dir, "link/not/yet"): filepath.Join(dir, "not/yet"),

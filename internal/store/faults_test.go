@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // half answers with half of what it is asked for, and then does something else.
@@ -144,9 +146,7 @@ func TestPassingFaults(t *testing.T) {
 				return w.dial(ctx, network, address)
 			}
 			start := time.Now()
-			if err := read(t, s, 1000, 200_000); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, read(t, s, 1000, 200_000))
 			if d := time.Since(start); d < test.from || d > test.to+100*time.Millisecond {
 				t.Errorf("it took %v", d)
 			}

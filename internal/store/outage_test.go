@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // readAll has many readers read until a time is over, and returns how many reads they made.
@@ -130,9 +132,7 @@ func TestLongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(t, serve)
 		s := w.open(t, "http://host/", Options{Wait: time.Minute})
-		if err := read(t, s, 0, 10); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, read(t, s, 0, 10))
 		w.handler = status(500)
 		var all sync.WaitGroup
 		start := time.Now()

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // dialUnix connects to a socket, whatever the address.
@@ -84,9 +86,7 @@ func (w *wire) open(t *testing.T, url string, o Options) *site {
 	t.Helper()
 	o.dial = w.dial
 	s, _, err := Open(t.Context(), url, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })
 	return s.(*site)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestMedian(t *testing.T) {
@@ -29,9 +30,7 @@ func TestMedian(t *testing.T) {
 func TestTraining(t *testing.T) {
 	m := &daemon.Mount{Dir: t.TempDir()}
 	save := func(path string, content []byte) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, content, 0o644)))
 	}
 	for e := range 2 {
 		for b := range 3 {
@@ -42,15 +41,11 @@ func TestTraining(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	f, err := os.Open(m.Batch(1, 0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	for name, read := range map[string]Reader{"mapped": Mapped, "read": Reading(true)} {
 		training, err := NewTraining(m, 1, read)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		found.Store(0)
 		size, err := training.Take(t.Context(), 5)
 		if err != nil || size != 6*5001 || found.Load() != size || training.Next != 5 || training.Samples != 10 {

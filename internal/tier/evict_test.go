@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestLockGoesLast: if a part of an evicted dataset cannot be removed, as if the process were
@@ -21,9 +23,7 @@ func TestLockGoesLast(t *testing.T) {
 	}
 	unused.Close()
 	stays := filepath.Join(unused.shelf.dir.Name(), "zz")
-	if err := os.Mkdir(stays, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(stays, 0o700))
 	if err := unix.Mount("tmpfs", stays, "tmpfs", 0, ""); err != nil {
 		t.Skip("SKIPPED: cannot mount a tmpfs:", err)
 	}
@@ -35,9 +35,7 @@ func TestLockGoesLast(t *testing.T) {
 	if _, err := os.Stat(unused.shelf.lock.Name()); err != nil {
 		t.Errorf("something is left without a lock: %v", err)
 	}
-	if err := unix.Unmount(stays, unix.MNT_DETACH); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Unmount(stays, unix.MNT_DETACH))
 	if !used.shelf.room.evict() {
 		t.Error("it does not give way")
 	}
@@ -54,9 +52,7 @@ func TestOpenBesideEviction(t *testing.T) {
 	var evicting sync.WaitGroup
 	for i := range 3 {
 		other := open(t, dir, Options{Limit: 1 << 30, Dataset: fmt.Sprint(i)})
-		if err := other.Follow("", 1); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, other.Follow("", 1))
 		evicting.Go(func() {
 			for {
 				select {
@@ -76,9 +72,7 @@ func TestOpenBesideEviction(t *testing.T) {
 		if err == nil {
 			err = tier.Follow("", 1)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for range 10 {
 			runtime.Gosched()
 			if !isThere(tier.shelf.lock) || !isThere(tier.follows.file) {
@@ -94,9 +88,7 @@ func TestOpenBesideEviction(t *testing.T) {
 func TestNoRoomForOneIsRoomForAnother(t *testing.T) {
 	const limit = 1000
 	r, err := openRoom(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer r.close()
 	var asking sync.WaitGroup
 	defer asking.Wait()

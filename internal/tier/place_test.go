@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func TestExamine(t *testing.T) {
@@ -30,9 +32,7 @@ func TestExamine(t *testing.T) {
 	if _, err := Examine(filepath.Join(dir, "used")); err == nil {
 		t.Error("a file is good")
 	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777))
 	if _, err := Examine(dir); err == nil {
 		t.Error("a directory that others may write to is good")
 	}
@@ -43,9 +43,7 @@ func TestExamineMounted(t *testing.T) {
 	if p, err := Examine(dir); err != nil || p.FileSystem != "tmpfs" || p.Local || p.Free != 64<<10 {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	if _, err := Examine(dir); !errors.Is(err, unix.EROFS) {
 		t.Errorf("read-only: %v", err)
 	}

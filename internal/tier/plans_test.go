@@ -3,6 +3,8 @@ package tier
 import (
 	"os"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestPlansShareRoom: each plan has room in proportion to its candidates, while somebody follows
@@ -16,9 +18,7 @@ func TestPlansShareRoom(t *testing.T) {
 		if room := tier.PlanRoom(); room != limit {
 			t.Errorf("without a plan: %d", room)
 		}
-		if err := tier.Follow(plan, bytes); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, tier.Follow(plan, bytes))
 		return tier
 	}
 	rooms := func(want ...any) {
@@ -43,9 +43,7 @@ func TestPlansShareRoom(t *testing.T) {
 	if left, err := os.ReadDir(other.shelf.room.plans()); err != nil || len(left) != 1 {
 		t.Errorf("files of plans that nobody follows are left: %v, %v", left, err)
 	}
-	if err := other.Follow("b", 200); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, other.Follow("b", 200))
 	b = follow("x", "b", 600)
 	rooms(other, limit/4, b, limit/4*3)
 	if s := b.Stats(); s.Used != 0 || sizeBelow(dir) != 0 {

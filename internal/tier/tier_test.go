@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // origin is where objects come from, in memory.
@@ -51,9 +53,7 @@ func (o *origin) object(id string) *Object {
 func open(t *testing.T, dir string, o Options) *Tier {
 	t.Helper()
 	tier, err := Open(dir, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if tier.ctx.Err() == nil {
 			tier.Close()
@@ -72,9 +72,7 @@ func (o *origin) read(t *testing.T, tier *Tier, id string, offset, n int) {
 func (o *origin) readOnly(t *testing.T, tier *Tier, id string, offset, n int) {
 	t.Helper()
 	p := make([]byte, n)
-	if err := tier.Read(t.Context(), o.object(id), p, int64(offset), o.fetch); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tier.Read(t.Context(), o.object(id), p, int64(offset), o.fetch))
 	if !bytes.Equal(p, o.data[offset:offset+n]) {
 		t.Fatalf("bytes %d to %d are wrong", offset, offset+n)
 	}
@@ -130,9 +128,7 @@ func smallDisk(t *testing.T) (dir string) {
 // files returns the files of all extents.
 func files(t *testing.T, dir string) []string {
 	all, err := filepath.Glob(filepath.Join(dir, "*", "??", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return all
 }
 
@@ -171,9 +167,7 @@ func TestDamage(t *testing.T) {
 			if err == nil {
 				err = damage(path, info)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			o.read(t, tier, "", 0, size)
 			if s := tier.Stats(); s.Damaged != 1 || s.Hits != 0 {
 				t.Errorf("%+v", s)
@@ -197,9 +191,7 @@ func TestExtentOfAnother(t *testing.T) {
 	tier.Settle()
 	for _, to := range files(t, dir) {
 		if to != from {
-			if err := os.Rename(from, to); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.Rename(from, to))
 		}
 	}
 	b.read(t, tier, "b", 0, 1000)
@@ -379,9 +371,7 @@ func TestCloseEndsFetch(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	<-asked
 	tier.Close()
 }
@@ -392,9 +382,7 @@ func TestAfterClose(t *testing.T) {
 	o, tier := newOrigin(1000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 	o.put(tier, "a")
 	fd, err := tier.shelf.openFile(o.object("a").piecesOf(0, 1)[0].key.name(), unix.O_RDONLY)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer unix.Close(fd)
 	tier.Close()
 	runtime.GC()
@@ -429,16 +417,12 @@ func TestManyReaders(t *testing.T) {
 
 func TestOpenRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o777))
 	if _, err := Open(dir, Options{Limit: 1}); err == nil {
 		t.Error("a directory that others may write to was used")
 	}
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, nil, 0o600))
 	if _, err := Open(file, Options{Limit: 1}); err == nil {
 		t.Error("a file was used")
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 func (o *origin) put(tier *Tier, id string) {
@@ -98,9 +100,7 @@ func TestPutBeforeDrop(t *testing.T) {
 	const size = ExtentBytes / 4
 	o, dir := newOrigin(size), t.TempDir()
 	tier := open(t, dir, Options{Limit: Cost(size)})
-	if err := tier.Follow("a plan", 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, tier.Follow("a plan", 1))
 	state := func(what, there string, onDisk int, kept, notKept int64) {
 		t.Helper()
 		tier.Settle()
@@ -133,9 +133,7 @@ func TestPutBeforeDrop(t *testing.T) {
 func usedLongAgo(t *testing.T, dir string) {
 	t.Helper()
 	for _, f := range files(t, dir) {
-		if err := os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Chtimes(f, time.Time{}, time.Now().Add(-time.Hour)))
 	}
 }
 
@@ -201,9 +199,7 @@ func TestUseByOthers(t *testing.T) {
 	}
 	// Even if the lock has lost the time since which extents count as old, the tier that looks for
 	// them uses its own.
-	if err := os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(late.shelf.lock.Name(), time.Time{}, time.Unix(0, 0)))
 	usedLongAgo(t, dir)
 	if late.shelf.old = (old{}); !o.got(t, late, "3") {
 		t.Fatal("what was kept is not there")
@@ -230,9 +226,7 @@ func TestInstead(t *testing.T) {
 		o.put(blocks, fmt.Sprint(k))
 	}
 	tier, err := blocks.Instead("samples")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { tier.Close() })
 	var wait sync.WaitGroup
 	for k := range many {
@@ -275,9 +269,7 @@ func TestWaitingIsBounded(t *testing.T) {
 // noFiles make what is not a file, or a link to one, which must stay as it is.
 func noFiles(t *testing.T) map[string]func(path string) error {
 	other := filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(other, []byte("something else"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(other, []byte("something else"), 0o600))
 	t.Cleanup(func() {
 		if text, err := os.ReadFile(other); err != nil || string(text) != "something else" {
 			t.Errorf("what a link led to: %q, %v", text, err)
@@ -297,9 +289,7 @@ func TestNoFileInThePlaceOfAnExtent(t *testing.T) {
 		o, tier := newOrigin(100_000), open(t, t.TempDir(), Options{Limit: 1 << 30})
 		o.put(tier, "a")
 		path := filepath.Join(tier.shelf.dir.Name(), o.object("a").piecesOf(0, 1)[0].key.name())
-		if err := errors.Join(os.Remove(path), make(path)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.Remove(path), make(path)))
 		if o.got(t, tier, "a") {
 			t.Errorf("%s: it is read", what)
 		}
@@ -319,9 +309,7 @@ func TestNoFileInThePlaceOfAnother(t *testing.T) {
 	for what, make := range noFiles(t) {
 		for _, name := range []string{"lock", "used"} {
 			dir := t.TempDir()
-			if err := make(filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, make(filepath.Join(dir, name)))
 			if tier, err := Open(dir, Options{Limit: 1 << 30, Dataset: "d"}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
 				t.Errorf("%s as %s: %v", what, name, err)
 				if err == nil {
