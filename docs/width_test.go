@@ -19,8 +19,8 @@ const mostMethods, mostFields = 25, 18
 
 // plain are types that only list things: options, rows of a table, results, calls that are refused.
 var plain = map[string]bool{
-	"cmd/batchfs.mountRequest": true, "dataset.Options": true, "dataset.parquetRow": true, "decode/resample.job": true,
-	"engine.Options": true, "internal/profile.Result": true, "fusefs.refused": true, "internal/gpu.sample": true, "internal/profile.DryRunStats": true,
+	"cmd/batchfs.mountRequest": true, "internal/dataset.Options": true, "internal/dataset.parquetRow": true, "decode/resample.job": true,
+	"internal/engine.Options": true, "internal/profile.Result": true, "fusefs.refused": true, "internal/gpu.sample": true, "internal/profile.DryRunStats": true,
 }
 
 // eachSource calls f with each file of Go.
@@ -70,7 +70,7 @@ func TestTypesAreNarrow(t *testing.T) {
 		return nil
 	})
 	testkit.Must(t, err)
-	if methods["engine.batches"] == 0 || fields["engine.batch"] == 0 {
+	if methods["internal/engine.batches"] == 0 || fields["internal/engine.batch"] == 0 {
 		t.Fatal("the sources were not found")
 	}
 	check := func(what string, counts map[string]int, most int) {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/layout"
 )
 

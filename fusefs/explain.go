@@ -17,9 +17,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/resolve"
 	"github.com/batchfs/batchfs/layout"

@@ -14,8 +14,8 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/layout"
 )

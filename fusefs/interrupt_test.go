@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	jpegs "github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/testkit"

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/shard"
 )

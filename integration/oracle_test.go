@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/shard"
 )
 

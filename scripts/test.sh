@@ -125,7 +125,7 @@ formatted() {
 # first, so that it is not left to run alone at the end.
 shared="./integration/stress ./internal/store ./internal/tier ./cache ./fusefs ./internal/pages ./pinned"
 # These mount something, or take long.
-mounting="./engine ./internal/profile ./integration ./integration/stress ./cmd/batchfs ./internal/gpu"
+mounting="./internal/engine ./internal/profile ./integration ./integration/stress ./cmd/batchfs ./internal/gpu"
 
 # but LIST: all packages except those.
 but() {
@@ -172,15 +172,15 @@ long='^Test(Quotas|FormsMakeTheSameBytes|PairsMakeTheSameBytes|PackedHitsPerBatc
 # Those of engine mostly take one processor at a time, so they run in two parts.
 engine_part='^Test[A-F]'
 # shellcheck disable=SC2086 # flags
-racing_first() { check tests $race -run "$engine_part" -skip "$long" ./engine; }
+racing_first() { check tests $race -run "$engine_part" -skip "$long" ./internal/engine; }
 # shellcheck disable=SC2086
-racing_second() { check tests $race -skip "$engine_part|$long" ./engine; }
+racing_second() { check tests $race -skip "$engine_part|$long" ./internal/engine; }
 # shellcheck disable=SC2086 # flags, and a list of words
 racing_others() { check tests $race -skip "$faults|$long" -p 1 $shared; }
 failing_calls() { check tests -run "$faults" ./integration/stress; }
-long_ones() { check tests -run "$long" -p "$(nproc)" ./engine ./internal/store; }
+long_ones() { check tests -run "$long" -p "$(nproc)" ./internal/engine ./internal/store; }
 # shellcheck disable=SC2046,SC2086
-others() { check tests -p "$(nproc)" $(but $shared ./engine ./integration); }
+others() { check tests -p "$(nproc)" $(but $shared ./internal/engine ./integration); }
 # shellcheck disable=SC2046,SC2086
 everything() { check tests $race -p "$(nproc)" ./integration/stress $(but ./integration); }
 
@@ -189,7 +189,7 @@ one_processor() {
 	RUN_WITH='GOMAXPROCS=1'
 	check tests ./fusefs ./cache ./pinned
 	check tests -run 'TestMoreReadersThanMemory|TestRoomForOneBatch|TestInterruptedOpen|TestStorageStalls' ./integration
-	[ "$what" = test ] || check tests ./engine
+	[ "$what" = test ] || check tests ./internal/engine
 }
 
 wheel_and_examples() {
@@ -236,7 +236,7 @@ dependencies=$!
 compile_racing() {
 	nice -n 19 env GOFLAGS="$GOFLAGS $race" scripts/build.sh "$logs/race/batchfs"
 	# shellcheck disable=SC2086 # lists of words
-	nice -n 19 go test $race -vet=off -run '^$' ./engine $shared
+	nice -n 19 go test $race -vet=off -run '^$' ./internal/engine $shared
 } >/dev/null 2>&1
 
 if [ "$what" = test ]; then

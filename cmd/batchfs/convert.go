@@ -13,9 +13,9 @@ import (
 	"github.com/dustin/go-humanize/english"
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/shard"
 )

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/store"
 )
 

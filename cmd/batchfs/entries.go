@@ -7,8 +7,8 @@ import (
 	"strconv"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/engine"
 )
 
 const entryFlag = "entry-points"

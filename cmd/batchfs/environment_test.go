@@ -10,7 +10,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/machine"
 	"github.com/batchfs/batchfs/internal/testkit"
 )

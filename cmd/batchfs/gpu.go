@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/layout"
 )

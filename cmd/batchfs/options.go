@@ -12,10 +12,10 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/layout"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // partFlags divide the work of a command among the tasks of an array job.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/internal/profile"
 	"github.com/batchfs/batchfs/shard"

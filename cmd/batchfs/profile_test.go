@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/gen"
 	"github.com/batchfs/batchfs/internal/testkit"
 )

@@ -13,8 +13,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
+	"github.com/batchfs/batchfs/internal/engine"
 )
 
 func statsCommand(c *console) *cli.Command {

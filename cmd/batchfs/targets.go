@@ -14,8 +14,8 @@ import (
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/annotation"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 )
 

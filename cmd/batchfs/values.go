@@ -16,7 +16,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/option"
 )
 

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/fusefs"
 	"github.com/batchfs/batchfs/internal/daemon"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 

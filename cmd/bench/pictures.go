@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/sample"
 )
 

@@ -19,7 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/engine"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/layout"
 )
 

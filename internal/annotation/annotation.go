@@ -14,8 +14,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"
 )

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fakestore"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/internal/target"

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/image/bmp"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/shard"
 )
 

@@ -3,8 +3,8 @@ package convert
 import (
 	"fmt"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/option"
 	"github.com/batchfs/batchfs/shard"
 )

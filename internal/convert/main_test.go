@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // scratch is a directory for files that tests share.

@@ -18,7 +18,7 @@ import (
 	"github.com/go-faster/jx"
 	"github.com/parquet-go/parquet-go"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // classesName is the file of class names, used if labels are numbers because named is false.

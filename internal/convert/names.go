@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/shard"
 )

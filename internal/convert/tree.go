@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/resolve"
 )

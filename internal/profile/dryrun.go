@@ -1,8 +1,8 @@
 package profile
 
 import (
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/shard"
 )
 

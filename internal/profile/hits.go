@@ -5,8 +5,8 @@ import (
 	"sort"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/shard"
 )

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/batchfs/batchfs/engine"
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/shard"
 )
 

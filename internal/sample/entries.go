@@ -3,8 +3,8 @@ package sample
 import (
 	"encoding/binary"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/fault"
 )

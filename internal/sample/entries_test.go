@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/testkit"
 )

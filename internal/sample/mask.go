@@ -3,8 +3,8 @@ package sample
 import (
 	"fmt"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // maskFormats are the index's formats of masks, by the bytes of a value.

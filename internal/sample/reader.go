@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pixels"
 	"github.com/batchfs/batchfs/pinned"

@@ -5,8 +5,8 @@ import (
 	"math"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/keep"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"

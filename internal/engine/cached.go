@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/entries"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/pages"

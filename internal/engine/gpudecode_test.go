@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	"github.com/batchfs/batchfs/cache"
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/testkit"
@@ -55,7 +55,7 @@ func (s *gpuShare) all() {
 func allKinds(t *testing.T) string {
 	t.Helper()
 	dir, n, damaged := t.TempDir(), 0, 0
-	err := filepath.WalkDir("../decode/testdata", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../decode/testdata", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.Contains(path, "refused") || filepath.Ext(path) == ".ppm" ||
 			filepath.Ext(path) == ".gz" || filepath.Ext(path) == ".py" || filepath.Ext(path) == ".pgm" {
 			return err

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/batchfs/batchfs/dataset"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/internal/testkit"

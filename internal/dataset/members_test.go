@@ -283,7 +283,7 @@ func TestLabelColumn(t *testing.T) {
 		}
 		p.refused(ErrArchive, "", name, func(o *Options) { o.LabelColumn = "none" })
 	}
-	shard, err := os.ReadFile("../internal/archive/testdata/jpeg.mds")
+	shard, err := os.ReadFile("../archive/testdata/jpeg.mds")
 	testkit.Must(t, err)
 	p.write("x.mds", string(shard))
 	_, err = p.tryOpen("x.mds", func(o *Options) { o.LabelColumn = "weight" })
@@ -379,7 +379,7 @@ func TestChecksumsOfArchives(t *testing.T) {
 	}
 	testkit.Must(t, w.Close())
 	p.write("x.zip", z.String())
-	records, err := os.ReadFile("../internal/archive/testdata/imagenet.tfrecord-00000-of-00001")
+	records, err := os.ReadFile("../archive/testdata/imagenet.tfrecord-00000-of-00001")
 	testkit.Must(t, err)
 	p.write("x.tfrecord", string(records))
 	for _, name := range []string{"x.zip", "x.tfrecord"} {

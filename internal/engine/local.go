@@ -3,7 +3,7 @@ package engine
 import (
 	"sync"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // localCache has the dataset's local cache, if that keeps single samples, follow the plan. After a

@@ -5,7 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/batchfs/batchfs/dataset"
+	"github.com/batchfs/batchfs/internal/dataset"
 )
 
 // TestAllocatingIsNotHanging: reads that the kernel has wait while it allocates a large buffer do
