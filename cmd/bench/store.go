@@ -117,11 +117,15 @@ func (o *objectStore) ask(delay time.Duration) (t traffic) {
 
 // idle waits until no more requests come, and returns the traffic until then.
 func (o *objectStore) idle(delay time.Duration) (all traffic) {
-	for more := (traffic{1, 0}); more != (traffic{}); {
+	for range 100 {
 		time.Sleep(5 * longest)
-		more = o.ask(delay)
+		more := o.ask(delay)
+		if more == (traffic{}) {
+			return all
+		}
 		all = traffic{all.requests + more.requests, all.bytes + more.bytes}
 	}
+	check(errors.New("requests to the object store go on though nothing is read"))
 	return all
 }
 
