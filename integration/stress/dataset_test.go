@@ -73,7 +73,8 @@ func (p pictures) prepare(path string, corrupt bool) error {
 var pristineTime = time.Unix(1_600_000_000, 0)
 
 // restore restores a file with the same bytes and the same time. The file gets a new inode,
-// so that a process that has the damaged one open cannot mistake it for this one.
+// so that a process that has the damaged one open cannot mistake it for this one, and takes the
+// other one's place at once, so that nobody finds none.
 func (p pictures) restore(name string) error {
 	data, err := os.ReadFile(filepath.Join(p.pristine, name))
 	if err != nil {
@@ -84,8 +85,18 @@ func (p pictures) restore(name string) error {
 		return err
 	}
 	next := filepath.Join(p.dir, ".next")
-	return errors.Join(os.WriteFile(next, data, 0o644), os.Chtimes(next, time.Time{}, pristineTime),
-		os.RemoveAll(path), os.Rename(next, path))
+	if err := os.WriteFile(next, data, 0o644); err != nil {
+		return err
+	}
+	if err := os.Chtimes(next, time.Time{}, pristineTime); err != nil {
+		return err
+	}
+	if info, err := os.Lstat(path); err == nil && info.IsDir() {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	return os.Rename(next, path)
 }
 
 // damages are ways to damage a file. Each changes its size or time.
