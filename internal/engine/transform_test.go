@@ -20,7 +20,7 @@ func transformed(t testing.TB, ds *dataset.Dataset, mode resample.Mode, change .
 	o.Anonymous, o.Transform.Mode, o.Epochs, o.Shuffle, o.Fill = true, mode, 2, true, 77
 	o.Transform.CropArea, o.Transform.CropRatio = resample.DefaultCropArea, resample.DefaultCropRatio
 	if mode != resample.None {
-		o.Transform.Height, o.Transform.Width, o.Transform.ResizeTo = 16, 21, 25
+		o.Transform.Height, o.Transform.Width, o.Transform.ResizeTo = transformHeight, transformWidth, transformWidth+4
 	}
 	for _, f := range change {
 		f(&o)
