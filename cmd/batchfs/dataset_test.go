@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -48,15 +50,34 @@ func TestMountIsNoDataset(t *testing.T) {
 	}
 }
 
-// TestStoreAway: if a store cannot be reached, the message says so, and what to do.
+// TestStoreAway: if a store cannot serve a dataset, the message says why, and what to do.
 func TestStoreAway(t *testing.T) {
 	away := httptest.NewServer(http.NotFoundHandler())
 	away.Close()
-	for _, command := range []string{"index", "verify"} {
-		got := batchfs(t, command, away.URL+"/p.tar", "--storage-wait", "100ms")
-		if got.status != statusFailed || !strings.Contains(got.err, "cannot be reached") || !strings.Contains(got.err, "--endpoint") {
-			t.Errorf("%s: %+v", command, got)
+	answers := func(status int) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(status) }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	untrusted := httptest.NewTLSServer(http.NotFoundHandler())
+	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0) // it says that the handshake failed
+	t.Cleanup(untrusted.Close)
+	for url, want := range map[string][2]string{
+		away.URL:                               {"cannot be reached", "--endpoint"},
+		answers(http.StatusServiceUnavailable): {"now: 503", "try again later"},
+		answers(http.StatusMethodNotAllowed):   {"parts of objects: 405", "copy the dataset"},
+		untrusted.URL:                          {"not trusted", "SSL_CERT_FILE"},
+	} {
+		for _, command := range []string{"index", "verify"} {
+			got := batchfs(t, command, url+"/p.tar", "--storage-wait", "100ms")
+			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, want[1]) {
+				t.Errorf("%s: want %q, got %+v", command, want, got)
+			}
 		}
+	}
+	t.Setenv("https_proxy", "http://user:se%cret@proxy:3128")
+	if got := batchfs(t, "index", away.URL+"/p.tar"); got.status != statusUsage || !strings.Contains(got.err, "https_proxy must be the URL of a proxy") || strings.Contains(got.err, "cret") {
+		t.Errorf("%+v", got)
 	}
 }
 

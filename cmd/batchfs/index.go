@@ -208,6 +208,8 @@ func datasetError(path string, err error) error {
 		advice{store.ErrURL, urls},
 		advice{store.ErrNoPlace, "check the name; another service than the vendor's own: --endpoint URL"},
 		advice{store.ErrNoRange, wholeObjects},
+		advice{store.ErrBusy, "see how the service is, and try again later"},
+		advice{store.ErrUntrusted, "check the name and this machine's clock; to trust an authority of your own: SSL_CERT_FILE=FILE"},
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrKeepIndex, "keep it elsewhere: --index-at DIRECTORY; to do without, leave out --index-at"},

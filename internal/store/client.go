@@ -256,7 +256,9 @@ func (c *client) network(err error) error {
 	switch {
 	case errors.As(err, &f):
 		return f
-	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.now().ever, errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid), errors.As(err, &plain):
+	case errors.As(err, &unknown), errors.As(err, &name), errors.As(err, &invalid):
+		return &failure{kind: ErrUntrusted, why: strings.TrimPrefix(clean(err.Error()), "tls: failed to verify certificate: ")}
+	case errors.As(err, &dns) && dns.IsNotFound && !c.outage.now().ever, errors.As(err, &plain):
 		return &failure{kind: ErrAway, why: clean(err.Error())}
 	}
 	return &failure{kind: ErrAway, why: strings.TrimPrefix(clean(err.Error()), "net/http: "), retryable: true}

@@ -10,14 +10,16 @@ import (
 
 // The kinds of errors. Errors of a [Store] wrap one of them, or the cause of the context's end.
 var (
-	ErrURL      = errors.New("bad URL")
-	ErrNoPlace  = errors.New("there is no such bucket, container or repository")
-	ErrNotExist = errors.New("no such object")
-	ErrChanged  = errors.New("the object has changed")
-	ErrDenied   = errors.New("access denied")
-	ErrAway     = errors.New("the store cannot be reached")
-	ErrNoList   = errors.New("the store cannot list its objects")
-	ErrNoRange  = errors.New("the server does not serve parts of objects")
+	ErrURL       = errors.New("bad URL")
+	ErrNoPlace   = errors.New("there is no such bucket, container or repository")
+	ErrNotExist  = errors.New("no such object")
+	ErrChanged   = errors.New("the object has changed")
+	ErrDenied    = errors.New("access denied")
+	ErrAway      = errors.New("the store cannot be reached")
+	ErrUntrusted = errors.New("the server's certificate is not trusted")
+	ErrBusy      = errors.New("the store does not serve requests now")
+	ErrNoList    = errors.New("the store cannot list its objects")
+	ErrNoRange   = errors.New("the server does not serve parts of objects")
 )
 
 // A failure is an error of one request.

@@ -182,7 +182,11 @@ func (s *site) ask(ctx context.Context, shown string, place *url.URL, query url.
 		},
 		use: func(answer *http.Response) error {
 			if answer.StatusCode != http.StatusOK {
-				return s.judge(answer)
+				f := s.judge(answer)
+				if f.kind == ErrNoRange {
+					f.kind = ErrNoList
+				}
+				return f
 			}
 			if err := decode(io.LimitReader(answer.Body, longestPage), answer.Header); err != nil {
 				return &failure{kind: ErrNoList, why: "its answer is not a list: " + clean(err.Error())}

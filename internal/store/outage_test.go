@@ -139,7 +139,7 @@ func TestLongOutage(t *testing.T) {
 		for range 100 {
 			all.Go(func() {
 				err := read(t, s, 0, 10)
-				if d := time.Since(start); !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "500, for 1m") || d < 58*time.Second || d > 63*time.Second {
+				if d := time.Since(start); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "500, for 1m") || d < 58*time.Second || d > 63*time.Second {
 					t.Errorf("%v after %v", err, d)
 				}
 			})
@@ -242,7 +242,7 @@ func TestOneObjectFails(t *testing.T) {
 		if reads := readAll(t, s, 4, time.Minute); reads < 4*10*59 {
 			t.Errorf("%d reads of others", reads)
 		}
-		if err := <-failed; !errors.Is(err, ErrAway) || !strings.Contains(err.Error(), "http://host/bad: ") || !strings.Contains(err.Error(), "500, for ") {
+		if err := <-failed; !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "http://host/bad: ") || !strings.Contains(err.Error(), "500, for ") {
 			t.Error(err)
 		}
 	})

@@ -63,8 +63,10 @@ func TestWrongAnswers(t *testing.T) {
 		{"400", status(400), ErrDenied},
 		{"401", status(401), ErrDenied},
 		{"403", status(403), ErrDenied},
-		{"501", status(501), ErrDenied},
-		{"304", status(304), ErrDenied},
+		{"501", status(501), ErrNoRange},
+		{"405", status(405), ErrNoRange},
+		{"304", status(304), ErrNoRange},
+		{"204", status(204), ErrNoRange},
 		{"a redirection to nowhere", headers302("ftp://x/"), ErrAway},
 	}
 	for _, test := range tests {

@@ -91,7 +91,7 @@ func TestAWSConfiguration(t *testing.T) {
 		}
 		s, _, err := Open(t.Context(), "s3://bucket/", Options{Endpoint: server.URL})
 		testkit.Must(t, err)
-		if err := read(t, s, 0, 10); known != (err == nil) || err != nil && (!errors.Is(err, ErrAway) || s.Stats().Requests != 1) {
+		if err := read(t, s, 0, 10); known != (err == nil) || err != nil && (!errors.Is(err, ErrUntrusted) || s.Stats().Requests != 1) {
 			t.Errorf("with an authority that is known=%v: %v", known, err)
 		}
 		s.Close()

@@ -34,7 +34,7 @@ func start(t *testing.T, place string, o Options, path string, arguments ...stri
 		s, _, err := Open(t.Context(), place, o)
 		testkit.Must(t, err)
 		_, err = s.Stat(t.Context(), "none") // waits between its tries
-		answered = !errors.Is(err, ErrAway)
+		answered = !errors.Is(err, ErrAway) && !errors.Is(err, ErrBusy)
 		s.Close()
 	}
 }

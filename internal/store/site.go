@@ -118,9 +118,11 @@ func (s *site) judge(answer *http.Response) *failure {
 		f.kind = ErrChanged
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
 		s.count.throttled.Add(1)
-		f.kind, f.retryable, f.throttled, f.after = ErrAway, true, true, retryAfter(answer)
+		f.kind, f.retryable, f.throttled, f.after = ErrBusy, true, true, retryAfter(answer)
 	case status >= 500 && status != http.StatusNotImplemented, status == http.StatusRequestTimeout, said.Code == "RequestTimeout":
-		f.kind, f.retryable = ErrAway, true
+		f.kind, f.retryable = ErrBusy, true
+	case status < 300, status == http.StatusNotModified, status == http.StatusMethodNotAllowed, status == http.StatusNotImplemented:
+		f.kind = ErrNoRange
 	default:
 		f.kind = ErrDenied
 		f.why += ", " + s.who()

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/url"
+	"os"
 	"strings"
 	"time"
 
@@ -84,10 +85,27 @@ func (o *Options) defaults() error {
 			return err
 		}
 	}
+	if err := checkProxies(); err != nil {
+		return err
+	}
 	o.MaxRequests = cmp.Or(o.MaxRequests, 64)
 	o.Timeout = cmp.Or(o.Timeout, 20*time.Second)
 	o.Wait = cmp.Or(o.Wait, defaultWait)
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
+	return nil
+}
+
+// checkProxies returns an error if the environment names a proxy that is no URL. net/http would do
+// without a proxy.
+func checkProxies() error {
+	for _, name := range []string{"https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY"} {
+		proxy := os.Getenv(name)
+		_, full := url.Parse(proxy)
+		_, short := url.Parse("http://" + proxy)
+		if full != nil && short != nil {
+			return &option.Error{Field: name, Rule: "the URL of a proxy, such as http://USER:PASSWORD@HOST:PORT, with % in a password written as %25", Value: clean(proxy)}
+		}
+	}
 	return nil
 }
 
