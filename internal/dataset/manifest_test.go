@@ -44,7 +44,7 @@ func TestManifestKindsAgree(t *testing.T) {
 	p := newPlace(t)
 	p.images("b/1.jpg", "a/2.jpg")
 	p.write("m.csv", "\xEF\xBB\xBFlabel,path , height,width,format,more\r\n"+
-		"dog,b/1.jpg,,,,x\r\n"+
+		" dog ,b/1.jpg,,,,x\r\n"+
 		"cat,./a/../a/2.jpg,,20,jpeg,\r\n"+
 		"\r\n"+
 		"\"new\nline\",\"c, \"\"d\"\".png\",5,6,PNG,\r\n"+

@@ -60,6 +60,7 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 				*columns[k] = field
 			}
 		}
+		rec.label = strings.TrimSpace(rec.label) // as in "a.jpg, 1", which is the number 1 and not a class called " 1"
 		if err := emit(); err != nil {
 			return err
 		}
