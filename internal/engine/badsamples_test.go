@@ -116,8 +116,6 @@ func TestBadSamplesOfAnyKind(t *testing.T) {
 						delete(bad, id)
 					}
 				}
-				e.SetMemoryLimit(1) // a batch that is kept shows what stood in when it was made
-				e.SetMemoryLimit(e.opts.MemoryLimit)
 				for _, k := range allKeys(e) {
 					checkBad(t, r, e, n, k, bad)
 				}

@@ -77,7 +77,7 @@ type content struct {
 	images  layout.Spec      // the shape of its images, which samples have to fit, even if the batch shows no images
 	large   int64            // bytes that its largest sample may take while it is made, if that exceeds the room that is always there
 	samples []catalog.Sample // what each slot shows, written by its drawer
-	missing []int64          // once it is complete: samples that are replaced, or filled with the fill value
+	missing []int64          // samples that are replaced, filled with the fill value, or were tried in place of another one in vain
 }
 
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
@@ -131,7 +131,7 @@ func (b *batch) assignSamples(c Budget) {
 	if b.items == 0 && len(b.slots) > 0 {
 		b.items = 1 // the batch consists of repetitions only
 	}
-	b.samples = make([]catalog.Sample, len(b.slots))
+	b.samples, b.missing = make([]catalog.Sample, len(b.slots)), nil
 	b.images = c.SpecOf(b.slots)
 	b.spec = c.Catalog.Options.SpecIn(b.images.In(b.form.OrderOf(c.Options.Layout)), b.key, b.form)
 	b.size = layout.Size(b.form, b.spec)
@@ -185,7 +185,6 @@ func (b *batch) maskBytes(i int) []byte {
 // assemble repeats the last sample in padded slots and writes the header. No worker decodes
 // into the batch any more.
 func (b *batch) assemble(c *Catalog) error {
-	b.missing = nil
 	for i, s := range b.samples[:b.items] {
 		if s.Status != catalog.StatusOK {
 			b.missing = append(b.missing, b.slots[i].ID)

@@ -163,6 +163,9 @@ func (it *item) follow(err error) (again bool, judged error) {
 	case err == nil && next < len(it.batch.parts):
 		it.attempt = attempt{id: it.id, part: it.batch.parts[next], gpu: it.gpu, replaces: it.replaces}
 	case fault.Of(err) == fault.File:
+		it.batches.mu.Lock()
+		it.batch.missing = append(it.batch.missing, it.id)
+		it.batches.mu.Unlock()
 		it.find()
 	default:
 		return false, err
