@@ -15,6 +15,9 @@ import (
 // damaged, or of an unusable kind. Any other error comes from the reader or the context.
 var ErrBad = fault.New(fault.File, "bad archive")
 
+// ErrLabels comes with ErrBad if another column of labels may make the archive usable.
+var ErrLabels = errors.New("its labels cannot be used")
+
 // Contents is what an archive holds.
 type Contents struct {
 	Kind string // "tar", "webdataset", "zip", "parquet", "mds", "tfrecord" or "beton"

@@ -147,7 +147,9 @@ func (t *table) columns() error {
 			t.chosen.Classes[name] = f.classes
 		}
 	}
-	err = t.chooseLabel()
+	if err = t.chooseLabel(); err != nil {
+		err = fmt.Errorf("%w: %w", ErrLabels, err)
+	}
 	for _, c := range t.file.Root().Columns() {
 		if name := c.Name(); name != named && name != t.chosen.Mask && name != t.chosen.Label && !HoldsBytes(c) {
 			t.chosen.Others = append(t.chosen.Others, name)
@@ -223,7 +225,7 @@ func (t *table) chooseLabel() error {
 	if len(distinct) != len(t.Classes) || slices.Contains(distinct, "") {
 		return fmt.Errorf("the names of the classes of column %q are empty or not distinct", label)
 	}
-	t.label, err = t.leaf([]string{label}, parquet.ByteArray, parquet.Int32, parquet.Int64)
+	t.label, err = t.leaf([]string{label}, parquet.ByteArray, parquet.Int32, parquet.Int64, parquet.Float, parquet.Double)
 	return err
 }
 

@@ -116,7 +116,7 @@ func (m *shard) choose() error {
 	case m.image < 0:
 		return fmt.Errorf("no column holds images as jpeg, png, pil or bytes; it has %q", m.columns.Names)
 	case m.label < 0 && m.Label != "":
-		return fmt.Errorf("no column %q holds labels; it has %q", m.Label, m.columns.Names)
+		return fmt.Errorf("%w: no column %q holds labels; it has %q", ErrLabels, m.Label, m.columns.Names)
 	case m.label < 0:
 		for i, name := range m.columns.Names {
 			if code, _, _ := strings.Cut(m.columns.Codes[i], ":"); numbers[code] > 0 {

@@ -61,9 +61,9 @@ func (t *table) chunk(leaf *parquet.LeafColumn, f *format.ColumnChunk) (*chunk, 
 	c := &chunk{window: t.window, at: start, end: start + data.TotalCompressedSize, coding: coding}
 	c.present = uint8(leaf.MaxDefinitionLevel)
 	switch leaf.Node.Type().Kind() {
-	case parquet.Int32:
+	case parquet.Int32, parquet.Float:
 		c.width = 4
-	case parquet.Int64:
+	case parquet.Int64, parquet.Double:
 		c.width = 8
 	}
 	if leaf == t.image {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -175,14 +176,42 @@ func (t *table) setLabel(row int, v *value) error {
 	case t.label.Node.Type().Kind() == parquet.ByteArray:
 		return t.setClass(sample, string(b))
 	}
-	n := int64(int32(le32(b)))
-	if len(b) == 8 {
-		n = int64(le64(b))
+	n, given, err := number(t.label.Node.Type().Kind(), b)
+	switch {
+	case err == nil && !given:
+		return nil
+	case err == nil && t.Classes != nil && n >= int64(len(t.Classes)):
+		err = fmt.Errorf("label %d, but there are %d classes", n, len(t.Classes))
+	case err == nil:
+		err = setNumber(sample, n)
 	}
-	if t.Classes != nil && n >= int64(len(t.Classes)) {
-		return fmt.Errorf("row %d: label %d, but there are %d classes", t.first+row, n, len(t.Classes))
+	if err != nil {
+		return fmt.Errorf("row %d: %w: %w", t.first+row, ErrLabels, err)
 	}
-	return setNumber(sample, n)
+	return nil
+}
+
+// number reads the value of a label. Programs that know missing values of floating-point numbers
+// only, such as pandas, write whole numbers as such: a NaN is no label.
+func number(kind parquet.Kind, b []byte) (n int64, given bool, err error) {
+	var f float64
+	switch kind {
+	case parquet.Int32:
+		return int64(int32(le32(b))), true, nil
+	case parquet.Int64:
+		return int64(le64(b)), true, nil
+	case parquet.Float:
+		f = float64(math.Float32frombits(le32(b)))
+	default:
+		f = math.Float64frombits(le64(b))
+	}
+	switch {
+	case math.IsNaN(f):
+		return 0, false, nil
+	case f != math.Trunc(f) || math.Abs(f) > math.MaxInt32:
+		return 0, false, fmt.Errorf("label %v is not a whole number from 0 to %d (or -1: none)", f, math.MaxInt32)
+	}
+	return int64(f), true, nil
 }
 
 // leaf returns a column of single values of one of the given kinds.

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -52,6 +53,37 @@ func TestColumns(t *testing.T) {
 		if text != c.want {
 			t.Errorf("%+v: %s", c.o, text)
 		}
+	}
+}
+
+// TestFloatingLabels: labels may be whole numbers of floating point, as pandas writes them where
+// one is missing.
+func TestFloatingLabels(t *testing.T) {
+	type row struct {
+		Image  []byte   `parquet:"image"`
+		Label  *float64 `parquet:"label,optional"`
+		Single float32  `parquet:"single"`
+		Score  float64  `parquet:"score"`
+	}
+	two, missing := 2.0, math.NaN()
+	b := parquetOf(t, []row{{[]byte("0"), &two, 7, 0.5}, {[]byte("1"), nil, -1, 1}, {[]byte("2"), &missing, 0, 1e10}})
+	for column, want := range map[string]string{"": "2 -1 -1 ", "single": "7 -1 0 "} {
+		got, err := scan("a.parquet", b, Options{Label: column})
+		testkit.Must(t, err)
+		text := ""
+		for _, s := range got.Samples {
+			text += label(s) + " "
+		}
+		if text != want {
+			t.Errorf("%q: labels %s", column, text)
+		}
+	}
+	if _, err := scan("a.parquet", b, Options{Label: "score"}); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "label 0.5 is not a whole number") {
+		t.Error(err)
+	}
+	b = parquetOf(t, []row{{[]byte("0"), nil, 0, 1e10}})
+	if _, err := scan("a.parquet", b, Options{Label: "score"}); !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), "label 1e+10 is not") {
+		t.Error(err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/fault"
 )
 
@@ -18,6 +19,7 @@ var (
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")
+	ErrColumn    = archive.ErrLabels                  // of labels; comes with ErrArchive
 	ErrList      = errors.New("bad list of datasets") // the text names the line
 	ErrLabels    = errors.New("the labels of some are numbers, those of others names of classes")
 	ErrManifests = errors.New("has more than one manifest")
