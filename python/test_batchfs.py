@@ -247,10 +247,17 @@ class OnAMount(unittest.TestCase):
     @needs_torch
     def test_to_device(self):
         plain = torch.empty_like
-        with mock.patch.object(torch.cuda, "Event", mock.Mock), mock.patch.object(torch, "empty_like", lambda t, pin_memory: plain(t)):
+        with mock.patch.object(torch.cuda, "Event", mock.Mock), mock.patch.object(torch, "empty_like", lambda t, pin_memory: plain(t)), \
+             mock.patch.object(torch, "device", lambda _: mock.Mock(type="cuda")):
             for transform in (None, batchfs.to_torch):
                 for got, want in zip(batchfs.to_device(self.open(transform=transform), "cpu"), self.open(), strict=True):
                     self.assertTrue(all(np.array_equal(g.numpy(), w) for g, w in zip(got, want)))
+
+    @needs_torch
+    def test_to_device_without_cuda(self):
+        kept = list(batchfs.to_device(self.open(), "cpu"))
+        for got, want in zip(kept, self.open(), strict=True):
+            self.assertTrue(all(np.array_equal(g.numpy(), w) for g, w in zip(got, want)))
 
     @needs_torch
     def test_spawned_workers(self):

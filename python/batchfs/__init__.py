@@ -515,18 +515,22 @@ def to_torch(batch: Batch) -> Batch:
 
 
 def to_device(batches: typing.Iterable[Batch], device: typing.Any) -> typing.Iterator[Batch]:
-    """Yields batches as PyTorch tensors on a CUDA device, by way of two page-locked buffers in turn, so that copying overlaps training.
-    The ids stay in host memory."""
+    """Yields batches as PyTorch tensors on a device. To a CUDA device they go by way of two page-locked buffers in turn, so that copying
+    overlaps training. The ids stay in host memory."""
     import torch
+    cuda = torch.device(device).type == "cuda"
     buffers: list[typing.Any] = [None, None]
-    copied = [torch.cuda.Event(), torch.cuda.Event()]
+    copied = [torch.cuda.Event(), torch.cuda.Event()] if cuda else []
     for n, batch in enumerate(batches):
         batch, k = to_torch(batch), n % 2
-        copied[k].synchronize()  # returns at once if nothing was recorded
-        if buffers[k] is None or buffers[k].shape != batch.images.shape:
-            buffers[k] = torch.empty_like(batch.images, pin_memory=True)
-        buffers[k].copy_(batch.images)
-        images = buffers[k].to(device, non_blocking=True)
-        copied[k].record()
+        if not cuda:
+            images = batch.images.to(device)
+        else:
+            copied[k].synchronize()  # returns at once if nothing was recorded
+            if buffers[k] is None or buffers[k].shape != batch.images.shape:
+                buffers[k] = torch.empty_like(batch.images, pin_memory=True)
+            buffers[k].copy_(batch.images)
+            images = buffers[k].to(device, non_blocking=True)
+            copied[k].record()
         others = {field: a.to(device) for field, a in zip(batch._fields, batch) if field not in ("images", "ids") and torch.is_tensor(a)}
         yield batch._replace(images=images, **others)
