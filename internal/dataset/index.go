@@ -33,7 +33,8 @@ type listing struct {
 	ManifestSize int64          `json:"manifest_size"`
 	Ignored      map[string]int `json:"ignored,omitempty"`
 	Classes      [][]byte       `json:"classes"`
-	Dirs         []dirStamp     `json:"directories"` // the listed directories of this machine
+	Dirs         []dirStamp     `json:"directories"`       // the listed directories of this machine
+	Numbers      []string       `json:"numbers,omitempty"` // see Report
 
 	Outside bool `json:"outside"` // some path leaves the root
 	Ordered bool `json:"ordered"` // archives have an order of their own

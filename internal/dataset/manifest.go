@@ -9,6 +9,7 @@ import (
 	"math"
 	"path"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,6 +29,9 @@ type record struct {
 	inside bool                     // the file holds the images: it has no columns of paths and formats
 	others map[string]*string       // columns without a field here, by name; nil: ignored
 	wanted func(column string) bool // says which columns of Parquet are read; nil: all with a field
+	// whole has the columns without a field that have values, and whether these are whole numbers,
+	// and so may be labels; nil: nobody asks.
+	whole  map[string]bool
 	path   string
 	label  string // "" : none
 	kind   labelKind
@@ -63,6 +67,16 @@ func (r *record) field(name string) *string {
 		r.others[name] = new(string)
 	}
 	return r.others[name]
+}
+
+// other notes a value of a column without a field.
+func (r *record) other(name, value string) {
+	if value == "" || name == "" {
+		return
+	}
+	before, known := r.whole[name]
+	_, whole := parseInteger(value)
+	r.whole[name] = whole && (before || !known)
 }
 
 // errNoPath: a manifest does not say where the images are. Hugging Face calls the column file_name.
@@ -110,6 +124,9 @@ func (p *opening) listManifest() (*index, error) {
 	defer p.storage.close(&f)
 	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
 	m.column, m.paths = cmp.Or(p.src.labels, "label"), p.PathColumn
+	if m.paths == "" {
+		m.whole = map[string]bool{}
+	}
 	m.out.Stamp, m.out.ManifestSize = newStamp(time.Unix(0, o.id.ModTime), now), o.id.Size
 	m.out.Stamp.Unsettled = m.out.Stamp.Unsettled && p.src.remote == nil
 	text := io.NewSectionReader(&section{p.ctx, p.storage, f}, 0, o.id.Size)
@@ -119,6 +136,12 @@ func (p *opening) listManifest() (*index, error) {
 	case p.src.labels != "" && m.labels.first == nil:
 		err = fmt.Errorf("no row has a label in a column %q", m.column)
 	default:
+		for name, whole := range m.whole {
+			if whole {
+				m.out.Numbers = append(m.out.Numbers, name)
+			}
+		}
+		slices.Sort(m.out.Numbers)
 		m.out.classes, err = m.labels.resolve(m.out.table)
 	}
 	switch {
@@ -157,6 +180,9 @@ func (m *manifest) add() error {
 	}
 	m.out.Outside = m.out.Outside || outside
 	label, err := m.labels.intern(&m.record)
+	if label >= 0 {
+		m.whole = nil // there are labels
+	}
 	height, errHeight := parseExtent("height", m.height)
 	width, errWidth := parseExtent("width", m.width)
 	format, errFormat := parseFormat(m.format)

@@ -50,6 +50,9 @@ func (r *record) columnsOf(file *parquet.File) (columns []*column, err error) {
 	for _, c := range root.Columns() {
 		name := c.Name()
 		to, kind := r.field(name), kinds[name]
+		if to == nil && r.whole != nil && c.Leaf() && !c.Repeated() && (c.Type().Kind() == parquet.Int32 || c.Type().Kind() == parquet.Int64) {
+			r.whole[name] = true
+		}
 		second := name == "file_name" && name != path && !r.inside
 		if to == nil || second || r.wanted != nil && !r.wanted(name) {
 			continue

@@ -95,6 +95,35 @@ func TestManifestKindsAgree(t *testing.T) {
 	}
 }
 
+// TestManifestWithoutLabels: the columns that may hold labels are known, whatever the kind of the
+// manifest is.
+func TestManifestWithoutLabels(t *testing.T) {
+	type record struct {
+		Path   string  `parquet:"path"`
+		Class  *int32  `parquet:"class,optional"`
+		Target int64   `parquet:"target"`
+		Score  float64 `parquet:"score"`
+		Height int32   `parquet:"height"`
+		Word   string  `parquet:"word"`
+	}
+	p := newPlace(t)
+	p.images("1.jpg", "2.jpg")
+	p.write("m.csv", ",path,target , class,score,height,word\n0,1.jpg,7,,1,10,a\n1,2.jpg,8,2.0,0.5,10,3\n")
+	p.write("m.jsonl", `{"path":"1.jpg","target":7,"class":null,"score":1,"height":10,"word":"a"}`+"\n"+
+		`{"path":"2.jpg","word":"3","height":10,"score":0.5,"class":2.0,"target":8}`)
+	two := int32(2)
+	writeParquet(t, p.path("m.parquet"), []record{{"1.jpg", nil, 7, 1, 10, "a"}, {"2.jpg", &two, 8, 0.5, 10, "3"}})
+	p.settle()
+	for _, m := range []string{"m.csv", "m.jsonl", "m.parquet"} {
+		for _, how := range []string{"read", "from the index"} {
+			equal(t, []string{"class", "target"}, p.open(m).Report.Numbers, "%s, %s", m, how)
+		}
+		if r := p.open(m, func(o *Options) { o.LabelColumn = "class" }).Report; r.Numbers != nil || r.Unlabeled != 1 {
+			t.Errorf("%s, with labels: %+v", m, r)
+		}
+	}
+}
+
 func TestManifestLabels(t *testing.T) {
 	type numbered struct {
 		Path  string `parquet:"path"`

@@ -34,6 +34,7 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 	r.ReuseRecord = true
 	rec.line, rec.unit = 1, "line"
 	var columns []*string
+	var names []string
 	for {
 		text.left = maxLine // approximate, because the CSV reader reads ahead
 		fields, err := r.Read()
@@ -49,7 +50,8 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 		case err != nil:
 			return err
 		case columns == nil:
-			if columns, err = csvColumns(fields, rec); err != nil {
+			names = slices.Clone(fields)
+			if columns, err = csvColumns(names, rec); err != nil {
 				return err
 			}
 			continue
@@ -58,6 +60,8 @@ func readCSV(f *io.SectionReader, rec *record, emit func() error) error {
 		for k, field := range fields {
 			if columns[k] != nil {
 				*columns[k] = field
+			} else if rec.whole != nil {
+				rec.other(names[k], field)
 			}
 		}
 		rec.label = strings.TrimSpace(rec.label) // as in "a.jpg, 1", which is the number 1 and not a class called " 1"
@@ -158,6 +162,9 @@ func (r *record) readJSON(line []byte) error {
 		var value jx.Raw
 		value, err = d.Raw()
 		to := r.field(name)
+		if err == nil && to == nil && r.whole != nil && value.Type() != jx.Null {
+			r.other(name, string(value))
+		}
 		second := to == &r.path && named == "path" && name != named // whatever the order is
 		if err != nil || to == nil || value.Type() == jx.Null || second {
 			continue

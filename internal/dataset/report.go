@@ -27,7 +27,7 @@ type Report struct {
 
 	// Unended are the archives without an end mark. They may have been cut off between two members.
 	Unended []string `json:"unended,omitempty"`
-	// Numbers are the columns of whole numbers in archives without labels.
+	// Numbers are the columns of whole numbers in archives, or a manifest, without labels.
 	Numbers []string `json:"numbers,omitempty"`
 
 	Scanned int `json:"scanned"` // headers read by this Open
@@ -73,6 +73,7 @@ func (r *Report) addObjects(x *index) {
 		}
 		r.Numbers = append(r.Numbers, c.Numbers...)
 	}
+	r.Numbers = append(r.Numbers, x.Numbers...)
 	slices.Sort(r.Numbers)
 	r.Numbers = slices.Compact(r.Numbers)
 }
