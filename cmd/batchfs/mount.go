@@ -226,10 +226,16 @@ func (r *mountRequest) warnOfNothing(samples int, e *engine.Engine) {
 }
 
 // padding says how much of an epoch repeats samples, which must not be counted; "" for nothing.
+// Without padding, slots that repeat samples are valid, and nothing else shows them.
 func padding(p *shard.Plan) string {
+	c := p.Config()
+	inBatches := c.Samples%int64(c.Shards) == 0 && c.Samples/int64(c.Shards)%int64(c.BatchSize) == 0
+	if !c.PadLastBatch && c.Partition == shard.Ranges && !inBatches {
+		return "; without padding, batches read on into the next epoch: an epoch may have samples twice, and lack others"
+	}
 	var batches int
 	var slots, valid int64
-	for s := range p.Config().Shards {
+	for s := range c.Shards {
 		inShard, validInShard := p.Samples(s, 0)
 		batches, slots, valid = batches+p.Batches(s, 0), slots+inShard, valid+validInShard
 	}

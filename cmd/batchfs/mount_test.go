@@ -298,7 +298,9 @@ func TestPaddingIsSaid(t *testing.T) {
 		{360, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, "; 1 batch, 24 of 384 slots are padding"},
 		{384, shard.Config{Shards: 1, BatchSize: 384, PadLastBatch: true}, ""},
 		{10, shard.Config{Shards: 3, BatchSize: 2, PadLastBatch: true}, "; 6 batches, 2 of 12 slots are padding"},
-		{10, shard.Config{Shards: 3, BatchSize: 2}, ""}, // batches continue in the next epoch
+		{10, shard.Config{Shards: 3, BatchSize: 2}, "; without padding, batches read on into the next epoch: an epoch may have samples twice, and lack others"},
+		{10, shard.Config{Shards: 3, BatchSize: 2, LastBatch: shard.Partial}, "; without padding, batches read on into the next epoch: an epoch may have samples twice, and lack others"},
+		{12, shard.Config{Shards: 3, BatchSize: 2}, ""},
 		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Partial}, ""},
 		{10, shard.Config{Shards: 1, BatchSize: 4, PadLastBatch: true, LastBatch: shard.Drop}, ""},
 	} {

@@ -26,7 +26,7 @@ func orderFlags(f *flagSet, o *shard.Config) {
 	f.add("seed", "0", "derive the order and all random choices from `N`", seed(&o.Seed)).everyday()
 	f.add("last-batch", "fill", "an incomplete last batch: `fill|partial|drop`",
 		named(&o.LastBatch)).everyday()
-	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches")
+	f.toggle(&o.PadLastBatch, "pad-last-batch", true, "repeat a shard's last sample until all shards have equally many batches; false, as in DALI: read on into the next epoch, so that an epoch may have samples twice, and lack others")
 	f.toggle(&o.StickToShard, "stick-to-shard", false, "a shard reads the same part in every epoch, instead of the next one")
 	f.add("partition", "ranges", "`ranges|elastic`: a shard reads a part of the epoch, or of each step, which has the same samples for every world size",
 		pick(&o.Partition, "ranges|elastic", shard.Ranges, shard.Elastic))
