@@ -163,6 +163,9 @@ func (r *mountRequest) openTargets(ctx context.Context) (*annotation.Dataset, er
 	}
 	a.Annotate(&r.engine.Options)
 	r.annotated = annotated(a)
+	if n, most := a.Crowded(); n > 0 {
+		r.annotated += fmt.Sprintf("; %s with more than --max-boxes %d, up to %d", count(n, "image"), r.targets.Rules.Max, most)
+	}
 	return a, nil
 }
 

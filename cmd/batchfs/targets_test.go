@@ -179,13 +179,41 @@ func TestMasksOfManifests(t *testing.T) {
 }
 
 // openTargeted opens a dataset with some targets until the end of the test, as a mount does.
-func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
-	t.Helper()
+// TestBoxesLeftOut: the first line counts the images with more boxes than batches have rows for.
+func TestBoxesLeftOut(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	dir := t.TempDir()
+	rows := ""
+	for i, boxes := range []int{0, 1, 2, 4} {
+		name := fmt.Sprintf("%d.png", i)
+		imageIn(t, dir, name)
+		rows += fmt.Sprintf(`{"path": %q, "boxes": [%s]}`+"\n", name, strings.TrimSuffix(strings.Repeat("[0, 0, 1, 1],", boxes), ","))
+	}
+	save(t, filepath.Join(dir, "m.jsonl"), rows)
+	for most, want := range map[int]string{0: "", 1: "; 2 images with more than --max-boxes 1, up to 4", 3: "; 1 image with more than --max-boxes 3, up to 4", 4: ""} {
+		r := targetRequest(filepath.Join(dir, "m.jsonl"), target.Boxes)
+		r.targets.Rules.Max = most
+		a, err := r.openTargets(t.Context())
+		testkit.Must(t, err)
+		testkit.Must(t, a.Close())
+		if !strings.HasSuffix(r.annotated, "7 boxes"+want) {
+			t.Errorf("--max-boxes %d: %s", most, r.annotated)
+		}
+	}
+}
+
+func targetRequest(path string, kinds ...target.Kind) *mountRequest {
 	c := &console{out: io.Discard, err: io.Discard, machine: thisHost(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 3, Logger: quiet}}
 	for _, kind := range kinds {
 		r.targets.Kinds[kind] = true
 	}
+	return r
+}
+
+func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
+	t.Helper()
+	r := targetRequest(path, kinds...)
 	a, err := r.openTargets(t.Context())
 	if err != nil {
 		return r, nil, err

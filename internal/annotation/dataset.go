@@ -267,6 +267,20 @@ func (d *Dataset) Join(ctx context.Context, withMasks bool) (err error) {
 	return nil
 }
 
+// Crowded counts the images with more objects than batches have rows for, of which they leave some
+// out, and says how many the fullest one has.
+func (d *Dataset) Crowded() (images, most int) {
+	if d.Found == nil || d.options.Rules.Max == 0 {
+		return 0, 0
+	}
+	for i := range d.Images.Len() {
+		if n := d.table.Count(i); n > d.options.Rules.Max {
+			images, most = images+1, max(most, n)
+		}
+	}
+	return images, most
+}
+
 // Annotate has batches show what Join found.
 func (d *Dataset) Annotate(o *catalog.Options) {
 	if d.Found == nil {
