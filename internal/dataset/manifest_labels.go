@@ -35,13 +35,19 @@ func isLabel(text string) bool {
 	return err != nil && text[0] != '[' && text[0] != '{'
 }
 
+// noLabel is the error of a value that no class can have.
+func (r *record) noLabel(value string) error {
+	return fmt.Errorf("%s %s is neither a whole number nor a class name; values that are not classes belong in a column of another name, for --targets text",
+		r.column, value)
+}
+
 // intern returns the id of a record's label, -1 if it has none.
 func (l *labelSet) intern(r *record) (int32, error) {
 	if r.label == "" {
 		return -1, nil
 	}
 	if !isLabel(r.label) {
-		return 0, fmt.Errorf("%s %q is neither a whole number nor a class name", r.column, r.label)
+		return 0, r.noLabel(strconv.Quote(r.label))
 	}
 	if len(l.first) > 0 && r.kind != l.kind {
 		return 0, errors.New("label: some labels are numbers, others are names")

@@ -189,7 +189,7 @@ func (r *record) setJSON(name string, to *string, value jx.Raw) error {
 	case to == &r.label && kind == jx.Number:
 		r.kind = labelNumber
 	case to == &r.label:
-		return fmt.Errorf("%s %s is neither a whole number nor a class name", r.column, value)
+		return r.noLabel(string(value))
 	case to != &r.path && to != &r.format: // keep it as written
 		kind = jx.Invalid
 	case kind != jx.String:
