@@ -136,10 +136,10 @@ func (t *table) columns() error {
 		return err
 	}
 	if t.file.Root().Column(named).Column("path") != nil {
-		if t.path, err = t.leaf([]string{named, "path"}, parquet.ByteArray); err != nil {
-			return err
+		// Where no image has a path, the column may be of any type; then names are numbers.
+		if path, err := t.leaf([]string{named, "path"}, parquet.ByteArray); err == nil {
+			t.path, t.paths = path, true
 		}
-		t.paths = true
 	}
 	t.chosen = Table{Image: named, Mask: t.chooseMask(named), Classes: map[string][]string{}}
 	for name, f := range t.features {

@@ -150,6 +150,23 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestPathsOfNoType: a column of paths that has only nulls is not of strings, as pyarrow writes it.
+func TestPathsOfNoType(t *testing.T) {
+	type image struct {
+		Bytes []byte `parquet:"bytes"`
+		Path  *int32 `parquet:"path,optional"`
+	}
+	type row struct {
+		Image image `parquet:"image"`
+	}
+	b := parquetOf(t, []row{{image{Bytes: []byte("1")}}, {image{Bytes: []byte("2")}}})
+	got, err := scan("a.parquet", b, Options{})
+	testkit.Must(t, err)
+	if got.Samples[0].Name != "000000000" || string(sample(t, b, got.Samples[1])) != "2" {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestFields: the same for the fields of the other formats.
 func TestFields(t *testing.T) {
 	for _, c := range []struct {
