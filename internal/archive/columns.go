@@ -212,7 +212,8 @@ func (t *table) chooseLabel() error {
 	})
 	if err == nil && label == "" {
 		for _, c := range t.file.Root().Columns() {
-			if c.Leaf() && !c.Repeated() && (c.Type().Kind() == parquet.Int32 || c.Type().Kind() == parquet.Int64) {
+			whole := c.Leaf() && !c.Repeated() && (c.Type().Kind() == parquet.Int32 || c.Type().Kind() == parquet.Int64)
+			if whole && c.Name() != "height" && c.Name() != "width" { // these are of the images
 				t.Numbers = append(t.Numbers, c.Name())
 			}
 		}

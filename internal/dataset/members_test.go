@@ -337,10 +337,12 @@ func TestArchivesSayMore(t *testing.T) {
 		Fine   int64  `parquet:"fine"`
 		Coarse int32  `parquet:"coarse"`
 		Text   string `parquet:"text"`
+		Height int32  `parquet:"height"`
+		Width  int64  `parquet:"width"`
 	}
 	p := newPlace(t)
 	p.mkdir("s")
-	testkit.Must(t, parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, ""}}))
+	testkit.Must(t, parquet.WriteFile(p.path("s/0.parquet"), []row{{[]byte(image("jpeg", 10, 20, 1)), 7, 1, "", 10, 20}}))
 	p.images("d/a/1.jpg")
 	p.pack("d.tar", "", "d/a/1.jpg")
 	whole, err := os.ReadFile(p.path("d.tar"))
