@@ -463,6 +463,12 @@ class OnMountsOfItsOwn(unittest.TestCase):
         with mock.patch.dict(os.environ, {"RANK": "0", "WORLD_SIZE": "4"}), self.assertRaisesRegex(ValueError, "--world-size 4"):
             batchfs.Batches(ranks[0].path)
 
+    def test_the_shard_of_another_rank(self):
+        with batchfs.mount(DATASET, resize="stretch", size="8x8", partition="elastic", global_batch=12, world_size=2, rank=1) as mount:
+            self.assertGreater(len(batchfs.Batches(mount, shard=1)), 0)
+            with self.assertRaisesRegex(ValueError, "no shard-0, but shard-1, as its --rank"):
+                batchfs.Batches(mount, shard=0)
+
     def test_the_reason_of_no_memory(self):
         with batchfs.mount(DATASET, batch_size=16, resize="stretch", size=(224, 224), dtype="float32", memory_limit="60MiB", memory_wait="100ms") as mount:
             b = batchfs.Batches(mount)

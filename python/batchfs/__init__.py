@@ -230,6 +230,9 @@ class Batches:
             raise ValueError(f"a mount of {self._shards} shards is read by {world} process{'es' * (world > 1)}: mount with --{'world-size' if 'partition' in settings else 'shards'} {world}, or say which shard this process reads")
         if not 0 <= self.shard < self._shards:
             raise ValueError(f"shard {self.shard} of a mount of {self._shards} shards")
+        if not os.path.isdir(os.path.join(self.path, f"shard-{self.shard}")):
+            shown = " ".join(sorted(name for name in os.listdir(self.path) if name.startswith("shard-")))
+            raise ValueError(f"the mount has no shard-{self.shard}, but {shown}, as its --rank says: make one for this process")
         if style not in ("iterable", "map"):
             raise ValueError(f"style must be iterable or map, but is {style!r}")
         self._shared: typing.Any = multiprocessing.RawArray("q", _GIVEN + _MOST_WORKERS)
