@@ -317,10 +317,11 @@ func (f *flow) takeSpare() (l *load) {
 	return l
 }
 
-// resume continues what was held back while items waited for memory. The lock is held.
+// resume continues what was held back while items waited for memory: batches, and slots of those
+// that have begun. The lock is held.
 func (f *flow) resume() {
 	f.batches.takeWork.Broadcast()
-	f.loadAhead()
+	f.moreSlots(len(f.drawers))
 }
 
 // loadAhead begins the loads that may begin. The lock is held.

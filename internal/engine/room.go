@@ -139,7 +139,7 @@ func (r *room) admit(i int, only bool) bool {
 	l.input.giveBack()
 	l.item, l.input.charged = it, it.asks.input
 	r.isLarge(l, it.asks.drawing)
-	if r.wait.Go(l.tryAgain); len(r.waiting) == 0 {
+	if r.wait.Go(l.tryAgain); !r.hasWaiting(it.batch) {
 		r.flow.resume()
 	}
 	return true

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -16,7 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -110,4 +113,46 @@ func TestSampleThatNeverFits(t *testing.T) {
 		}
 		read(t, e, Key{Epoch: 1}, layout.NHWCForm)
 	})
+}
+
+// TestSlotsAfterAWait: a batch hands out the rest of its slots once the sample that waited for
+// memory has got it, even if that sample turns out to be bad, so that it gives the drawers nothing
+// to do.
+func TestSlotsAfterAWait(t *testing.T) {
+	ds := openDataset(t, testDir(t, 8))
+	for _, readsFree := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			o := testOptions()
+			o.Anonymous, o.BatchSize, o.PrefetchDepth, o.Workers, o.Loads, o.OnError = true, 8, 0, 1, 1, Zero
+			e, err := build(ds, o)
+			testkit.Must(t, err)
+			defer e.Close()
+			if readsFree {
+				e.flow.ownReads = ownReads{}
+			}
+			ledger, taken, reads := e.memory.ledger, int64(0), 0
+			e.wrapLoaders(func(l loader) loader {
+				return faultyLoader{l, func(int64) error {
+					switch reads++; reads {
+					case 1:
+						_, sum := ledger.usage(useScratch)
+						taken = ledger.limit - sum
+						ledger.force(useScratch, taken) // there is no room for it now
+					case 2:
+						ledger.release(useScratch, taken)
+						return &dataset.FileError{Path: "x", Err: decode.ErrCorrupt}
+					}
+					return nil
+				}}
+			})
+			e.start()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			f, err := e.Open(ctx, Key{}, layout.NHWCForm)
+			if err != nil {
+				t.Fatalf("reads are free: %t: after %d reads: %v", readsFree, reads, err)
+			}
+			f.Close()
+		})
+	}
 }
