@@ -8,25 +8,42 @@ type input struct {
 	memory  *memory
 	buffer  pinned.Host
 	charged int64
+	asked   int64 // what the attempt would take in an empty buffer; larger samples may have left more
 
 	grow    func(n int) []byte // growFor for the batch of its load; made only once, as nothing is allocated for each sample
 	refused error              // why grow failed
 }
 
-// growFor makes the buffer n bytes long, if the ledger admits that. If it does not, the error is
-// errNoRoom, and the attempt ends; see room.
+// growFor makes the buffer n bytes long, if the ledger admits that. If there is no room for a
+// margin, the buffer gets none. If there is too little room even so, the error is errNoRoom, and
+// the attempt ends; see room.
 func (in *input) growFor(b *batch, n int) ([]byte, error) {
-	will := in.buffer.Plan(n)
-	if more := will - in.charged; more > 0 {
+	var empty pinned.Host
+	least := empty.Plan(n)
+	in.asked = max(in.asked, least)
+	if will := in.buffer.Plan(n); will > in.charged {
 		if err := in.memory.fits(b, int64(n)); err != nil {
 			return nil, err
 		}
-		if !in.memory.ledger.admitLoad(more, 0, false) {
-			return nil, errNoRoom
+		if !in.admit(will) {
+			if !in.admit(least) {
+				return nil, errNoRoom
+			}
+			in.buffer.Free()
 		}
-		in.charged = will
 	}
 	return in.memory.grow(&in.buffer, n)
+}
+
+// admit has the ledger admit n bytes in all, or reports that it refuses.
+func (in *input) admit(n int64) bool {
+	if more := n - in.charged; more > 0 {
+		if !in.memory.ledger.admitLoad(more, 0, false) {
+			return false
+		}
+		in.charged = n
+	}
+	return true
 }
 
 // presize allocates the buffer before the first sample.

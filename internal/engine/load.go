@@ -50,7 +50,7 @@ func newLoad(all *batches) *load {
 		memory: all.memory, buffer: pinned.NewHost(all.opts.Memory, all.memory.inputs),
 		grow: func(n int) (p []byte) {
 			if p, l.input.refused = l.input.growFor(l.item.batch, n); l.input.refused == errNoRoom {
-				l.item.asks.input = l.input.buffer.Plan(n)
+				l.item.asks.input = l.input.asked
 			}
 			return p
 		},

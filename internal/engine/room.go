@@ -165,13 +165,13 @@ func (r *room) hasWaiting(b *batch) bool {
 // there is too little.
 func (r *room) makeReady(l *load) error {
 	n, ledger := l.sample.needs, r.memory.ledger
-	if err := r.memory.fits(l.item.batch, l.input.charged+n); err != nil || n <= max(ledger.drawing, l.room) {
+	if err := r.memory.fits(l.item.batch, l.input.asked+n); err != nil || n <= max(ledger.drawing, l.room) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !ledger.admitLoad(0, n, false) {
-		l.item.asks = amount{input: l.input.charged, drawing: n}
+		l.item.asks = amount{input: l.input.asked, drawing: n}
 		return errNoRoom
 	}
 	r.isLarge(l, n)

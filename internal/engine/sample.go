@@ -57,6 +57,7 @@ func (l *load) fetch() (err error) {
 	defer catch(&err)
 	p, it := &l.sample, &l.item
 	*p = fetched{seen: unknownIdentity}
+	l.input.asked = 0
 	if r := it.replaces; r != nil && it.id == noSample {
 		if it.id, err = r.next(it); err != nil {
 			return err

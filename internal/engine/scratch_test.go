@@ -156,3 +156,29 @@ func TestSlotsAfterAWait(t *testing.T) {
 		})
 	}
 }
+
+// TestKeptBuffersAskForNothing: a sample is not refused because of a buffer that is kept from
+// another one: neither because the buffer is large, nor because it would grow by more than the
+// sample takes.
+func TestKeptBuffersAskForNothing(t *testing.T) {
+	data, err := growing()
+	testkit.Must(t, err)
+	dir := t.TempDir()
+	writePPM(t, filepath.Join(dir, "0.ppm"), 1200, 1600, picture(0, 1200, 1600)) // 6 MB
+	writePPM(t, filepath.Join(dir, "1.ppm"), 1250, 1700, picture(1, 1250, 1700)) // a little more
+	writeFile(t, filepath.Join(dir, "2.png"), data[1])                           // 22 MB of pixels
+	ds := openDataset(t, dir)
+	for _, growth := range []float64{1, 4} {
+		inBubble(t, ds, func(o *Options) {
+			tiny(o)
+			o.BatchSize, o.Workers, o.Loads, o.Memory.HostGrowth = 1, 1, 1, growth
+			o.MemoryLimit = runtimeBytes + 22<<20
+		}, func(t *testing.T, e *Engine) {
+			for batch := range 3 {
+				if err := opens(e, Key{Batch: batch}, layout.NHWCForm); err != nil {
+					t.Errorf("growing by %v: batch %d: %v", growth, batch, err)
+				}
+			}
+		})
+	}
+}
