@@ -34,6 +34,7 @@ type drawer struct {
 
 	// Guarded by batches.mu.
 	loading   *load // a load that it reads itself
+	first     *load // a load that it has read itself, if loading is to be drawn together with it
 	resting   bool  // it has nothing to do
 	takeovers int   // counts the goroutines that took over from one whose read hangs
 	rounds    int   // counts the times it was given something to draw

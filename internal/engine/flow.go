@@ -260,16 +260,17 @@ func (d *drawer) readHere(b *batch) (ok bool) {
 	}
 	f, second := d.batches.flow, (*load)(nil)
 	if first.pairable() && b.state == making && len(b.todo) >= len(f.drawers) && f.hungReads.count.Load() == 0 {
-		second, ok = d.readOne(b)
+		d.first = first
+		if second, ok = d.readOne(b); !ok {
+			return false
+		}
+		d.first = nil
 	}
 	f.addReady(first) // not earlier, or another drawer could take it alone
 	if second != nil {
 		f.addReady(second)
 	}
-	if !ok {
-		f.work.Signal()
-	}
-	return ok
+	return true
 }
 
 // readOne has a drawer read the next sample of a batch. It returns nil if that failed, or if there
@@ -481,11 +482,16 @@ func (f *flow) trim() {
 	}
 }
 
-// replaceHanging starts a goroutine for each drawer whose own read is among those that hang.
+// replaceHanging starts a goroutine for each drawer whose own read is among those that hang. A
+// sample that waits to be drawn together with that one is drawn alone.
 func (f *flow) replaceHanging(hanging []*load) {
 	for _, d := range f.drawers {
 		if d.loading != nil && slices.Contains(hanging, d.loading) {
 			d.loading = nil
+			if d.first != nil {
+				f.handOver(d.first)
+				d.first = nil
+			}
 			d.takeovers++
 			f.loading++ // from now on, it counts like any other load
 			f.batches.wait.Go(d.run)

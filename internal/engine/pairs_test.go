@@ -5,7 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
@@ -85,4 +88,43 @@ func TestPairsMakeTheSameBytes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestPairWithAReadThatHangs: a sample that a drawer has read is drawn although the read of the one
+// that was to be drawn together with it hangs.
+func TestPairWithAReadThatHangs(t *testing.T) {
+	ds := openDataset(t, jpegDir(t, 8))
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		inPairs(&o)
+		o.Anonymous, o.BatchSize, o.PrefetchDepth = true, 8, 0
+		e, err := build(ds, o)
+		testkit.Must(t, err)
+		defer e.Close()
+		e.flow.ownReads = ownReads{}
+		gate, reads := make(chan struct{}), atomic.Int32{}
+		e.wrapLoaders(func(l loader) loader {
+			return faultyLoader{l, func(int64) error {
+				time.Sleep(time.Millisecond)
+				if reads.Add(1) == 2 {
+					<-gate
+				}
+				return nil
+			}}
+		})
+		e.start()
+		opened := make(chan error)
+		go func() { opened <- opens(e, Key{}, layout.NHWCForm) }()
+		time.Sleep(2 * stallAfter)
+		if n := e.Stats().JPEGs.All(); n != 1 {
+			t.Errorf("%d samples were drawn while the second read hangs", n)
+		}
+		if !e.locked(e.flow.isIdle) {
+			t.Error("something else is under way")
+		}
+		close(gate)
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	})
 }
