@@ -40,8 +40,9 @@ var (
 	errHangs = errors.New("the GPU's driver does not answer")
 	// errDropped ends the work for a batch that nothing waits for.
 	errDropped = fault.New(fault.Cancelled, "batch dropped")
-	// errGone means that the batch that was to be copied has given way to another one.
-	errGone = fault.New(fault.Cancelled, "the batch to be copied is gone")
+	// errGone means that the batch, or the one that was to be copied, has given way to another one.
+	// It is asked for again.
+	errGone = fault.New(fault.Cancelled, "the batch is gone")
 	// errLater means that a batch turned out to have large samples: see schedule.mayBegin.
 	errLater = errors.New("other batches may go first")
 	// errKnownGood means that a part of a sample that the batch does not show is known to be good.

@@ -41,6 +41,11 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	began := time.Now()
 	r.meter.count(func(s *BatchStats) { s.Waiting++ })
 	err = r.await(ctx, b, k.String())
+	for err == errGone {
+		if b, isReady, err = r.join(k, form); err == nil && !isReady {
+			err = r.await(ctx, b, k.String())
+		}
+	}
 	r.meter.count(func(s *BatchStats) {
 		s.Waiting--
 		s.Stalled++

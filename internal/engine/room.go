@@ -12,7 +12,7 @@ import (
 // or later, as others end. Of the larger ones, only that of the most important batch is admitted.
 // While it waits, no less important batch begins. Those that have begun are completed, and give
 // back the memory that it waits for. If there is not enough even then, a batch that was only made
-// ahead is given up.
+// ahead is given up, and the others that wait give way to the most important one.
 //
 // The lock of the batches guards it.
 type room struct {
@@ -109,8 +109,26 @@ func (r *room) admitNext() bool {
 	b := r.waiting[first].batch
 	if b.refs == 0 { // reading ahead takes only free memory
 		r.discard(b)
+		return true
 	}
-	return b.refs == 0
+	return r.giveWayTo(b)
+}
+
+// giveWayTo has the least important batch that waits give up its memory, for the first one, and
+// begin anew. Each of them may hold what the other one waits for, as it was not known how much
+// their samples take: some replace bad ones.
+func (r *room) giveWayTo(first *batch) bool {
+	last := first
+	for _, it := range r.waiting {
+		if r.schedule.goesBefore(last, it.batch) {
+			last = it.batch
+		}
+	}
+	if last == first {
+		return false
+	}
+	r.fail(last, errGone)
+	return true
 }
 
 // admitAny admits the first item, or one that takes no more than the room that is left for one.

@@ -386,3 +386,45 @@ func TestBatchMadeAheadIsGivenUp(t *testing.T) {
 		ledger.setLimit(e.memory.most)
 	}
 }
+
+// TestReplacementsTakeTurns: two batches, whose bad samples are replaced by one that is far larger
+// than the index lets expect, are made one after the other if there is no room for both beside it.
+func TestReplacementsTakeTurns(t *testing.T) {
+	growing, err := growing()
+	testkit.Must(t, err)
+	dir := t.TempDir()
+	for i := range 2 {
+		var data bytes.Buffer
+		testkit.Must(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, 100, 100))))
+		data.Bytes()[data.Len()/2] ^= 0xff
+		writeFile(t, filepath.Join(dir, fmt.Sprintf("%d.png", i)), data.Bytes())
+	}
+	writeFile(t, filepath.Join(dir, "2.png"), growing[1]) // takes 22 MB
+	ds := openDataset(t, dir)
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		o.Anonymous, o.PrefetchDepth, o.BatchSize, o.OnError = true, 0, 1, Replace
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
+		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+32<<20
+		e, err := build(ds, o)
+		testkit.Must(t, err)
+		e.wrapLoaders(func(l loader) loader {
+			return faultyLoader{l, func(int64) error {
+				time.Sleep(stallAfter / 4) // both have begun
+				return nil
+			}}
+		})
+		e.start()
+		var readers sync.WaitGroup
+		for batch := range 2 {
+			readers.Go(func() { read(t, e, Key{Batch: batch}, layout.NHWCForm) })
+		}
+		readers.Wait()
+		if n := e.Stats().Memory.Peak; n > o.MemoryLimit {
+			t.Errorf("%d bytes were used of %d", n, o.MemoryLimit)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
