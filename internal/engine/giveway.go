@@ -42,12 +42,15 @@ func (e eviction) takeFrom(of iter.Seq[*batch], b *batch, before uint64, most wo
 	return true, free
 }
 
-// trim frees what loads and drawers keep for the next sample, and reports whether memory came back
-// since ledger.returns was before.
+// trim frees what loads, drawers and the GPU's workers keep for the next sample, and reports
+// whether memory came back since ledger.returns was before.
 func (e eviction) trim(before uint64) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.flow.trim()
+	for _, w := range e.device.workers {
+		w.trim()
+	}
 	return e.memory.ledger.returns() != before
 }
 

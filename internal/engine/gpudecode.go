@@ -171,10 +171,8 @@ func (w *gpuWorker) leave(l *load, err error, others bool) {
 		all.flow.handOver(l)
 		all.mu.Unlock()
 		return
-	case err == errNoRoom:
-		w.freeStaging()
 	case fault.Of(err) == fault.Memory && (others || l.item.gpu == nil):
-		w.freeStaging()
+		w.trim()
 		l.input.giveBack()
 		all.wait.Go(l.tryAgain)
 		return
@@ -408,6 +406,18 @@ func (w *gpuWorker) growStaging(b *batch, n int) error {
 	return nil
 }
 
+// trim frees the staging buffer, unless the GPU is at work, or has failed and may still use it.
+func (w *gpuWorker) trim() {
+	if !w.mu.TryLock() {
+		return
+	}
+	defer w.mu.Unlock()
+	if !w.batches.device.share.failed.Load() {
+		w.dropStaging()
+	}
+}
+
+// freeStaging frees the staging buffer when the engine ends.
 func (w *gpuWorker) freeStaging() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/batchfs/batchfs/cache"
 	"github.com/batchfs/batchfs/decode"
@@ -237,6 +238,19 @@ func TestLargePortions(t *testing.T) {
 		}
 		e.Close()
 	}
+}
+
+// TestStagingGivesWay: what workers of the GPU keep for the next samples gives way to a batch.
+func TestStagingGivesWay(t *testing.T) {
+	const n = 64
+	e := decodingOn(t, jpegDir(t, 2*n), &fakegpu.GPU{}, alone, func(o *Options) { o.BatchSize, o.MemoryWait = n, time.Second })
+	read(t, e, Key{}, layout.NHWCForm)
+	if e.Stats().JPEGs.GPU == 0 {
+		t.Error("the GPU made nothing")
+	}
+	e.memory.batches.dropUnheld()
+	exhaust(e)
+	read(t, e, Key{Batch: 1}, layout.NHWCForm)
 }
 
 // TestReadersOverrun: a process that writes all over the memory that it can open does not change
