@@ -61,9 +61,9 @@ func sizesDir(t *testing.T) string {
 }
 
 // TestAnyLimit: the memory limit is any that a batch fits, and is lowered and raised; there is any
-// number of readers, each of which holds one batch, and some give up. Every batch is served with
-// its bytes, the limit is kept, and in the end nothing is charged. In the bubble, a deadlock is a
-// memory wait that passes at once.
+// number of readers, each of which holds one batch, and some give up; some reads hang for seconds.
+// Every batch is served with its bytes, the limit is kept, and in the end nothing is charged. In
+// the bubble, a deadlock is a memory wait that passes at once.
 func TestAnyLimit(t *testing.T) {
 	dir := sizesDir(t)
 	anyLimit(t, dir, tensorForms, func(*Options) {})
@@ -208,8 +208,23 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 		o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(256<<10)
 		o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(2<<20)
 		synctest.Test(t, func(t *testing.T) {
-			e, err := New(ds, o)
+			e, err := build(ds, o)
 			testkit.Must(t, err)
+			over := make(chan struct{})
+			if seed%2 > 0 {
+				e.wrapLoaders(func(l loader) loader {
+					return faultyLoader{l, func(int64) error {
+						if rand.IntN(8) == 0 {
+							select {
+							case <-time.After(rand.N(4 * stallAfter)):
+							case <-over:
+							}
+						}
+						return nil
+					}}
+				})
+			}
+			e.start()
 			var readers sync.WaitGroup
 			for n := range 1 + r.IntN(5) {
 				keys, r := allKeys(e), rand.New(rand.NewPCG(seed, uint64(n)))
@@ -236,6 +251,7 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 				}
 				break
 			}
+			close(over)
 			if s := e.Stats().Memory; s.Peak > o.MemoryLimit {
 				t.Errorf("seed %d: %d bytes were used of %d", seed, s.Peak, o.MemoryLimit)
 			}
