@@ -178,8 +178,8 @@ func (d *drawer) next() []*load {
 			if !d.readHere(b) {
 				return nil
 			}
-			if len(f.ready) == 0 {
-				continue // its read failed
+			if len(f.ready) == 0 || all.closed {
+				continue // its read failed, or took until the engine closed
 			}
 		}
 		if hands := f.takeReady(d); len(hands) > 0 {

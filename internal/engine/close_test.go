@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/testkit"
+	"github.com/batchfs/batchfs/layout"
+)
+
+// A closingLoader has the engine close right after its first read.
+type closingLoader struct {
+	loader
+	once  *sync.Once
+	close func()
+}
+
+func (l closingLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
+	l.once.Do(l.close)
+	return data, read, seen, err
+}
+
+// TestCloseDuringADrawersRead: the engine closes while a drawer reads a sample, for which there is
+// no memory left to draw it.
+func TestCloseDuringADrawersRead(t *testing.T) {
+	ds := openDataset(t, testDir(t, 8))
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		o.Anonymous, o.PrefetchDepth = true, 0
+		e, err := build(ds, o)
+		testkit.Must(t, err)
+		e.flow.ownReads = ownReads{}
+		closed := make(chan error)
+		var once sync.Once
+		e.wrapLoaders(func(l loader) loader {
+			return closingLoader{l, &once, func() {
+				e.memory.ledger.force(useRuntime, o.MemoryLimit)
+				go func() { closed <- e.Close() }()
+				synctest.Wait() // all else has ended
+			}}
+		})
+		e.start()
+		if _, err := e.Open(t.Context(), Key{}, layout.NHWCForm); err != ErrClosed {
+			t.Error(err)
+		}
+		if err := <-closed; err != nil {
+			t.Error(err)
+		}
+	})
+}
