@@ -71,7 +71,7 @@ func (r *room) run() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !r.closed {
-		if !r.admitNext() {
+		if !r.admitNext() && !r.closed { // it may have closed in the meantime
 			r.some.Wait()
 		}
 	}
