@@ -6,6 +6,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <xmmintrin.h>
 #endif
 
 int bfs_fastest(void)
@@ -87,6 +88,17 @@ void bfs_rows_deliver(void *ctx, int y, const uint8_t *row)
     const bfs_rows *r = ctx;
     if (y >= 0 && y < r->height)
         put_row(r, r->slot + y * r->pitch, row);
+}
+
+/* bfs_rows_end ends a sample. What was stored past the cache is visible to all threads that learn of
+ * the end. */
+void bfs_rows_end(bfs_rows *r)
+{
+    r->slot = NULL;
+    r->height = 0;
+#if defined(__x86_64__)
+    _mm_sfence();
+#endif
 }
 
 /* agrees compares a formula with the tables, for every value of every channel. */

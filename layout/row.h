@@ -58,6 +58,7 @@ int bfs_fastest(void);
 void bfs_rows_ready(bfs_rows *r);
 void bfs_rows_put(const bfs_rows *r, int y, int n, const uint8_t *rows, size_t stride);
 void bfs_rows_deliver(void *ctx, int y, const uint8_t *row);
+void bfs_rows_end(bfs_rows *r);
 
 /* If n is not a multiple of the group size, the last group overlaps the one before and writes the
  * same elements again. n is at least one group. */

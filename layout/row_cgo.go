@@ -5,6 +5,8 @@ package layout
 // #cgo CFLAGS: -std=gnu11 -Wall
 // #cgo noescape bfs_rows_put
 // #cgo nocallback bfs_rows_put
+// #cgo noescape bfs_rows_end
+// #cgo nocallback bfs_rows_end
 // #cgo noescape bfs_split3
 // #cgo nocallback bfs_split3
 // #cgo noescape bfs_join3
@@ -81,7 +83,7 @@ func (n *native) begin(w *Writer) {
 
 func (n *native) end() {
 	if n.ctx != nil {
-		n.ctx.slot, n.ctx.height = nil, 0
+		C.bfs_rows_end(n.ctx)
 	}
 }
 

@@ -56,6 +56,7 @@ func compareCommits(b *bench) {
 		{"JPEG, random-resized-crop 224", b.fromPages, mount{dataset: jpegs, flags: warm(crops64)}},
 		{"    without entry points", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, withoutEntries)}},
 		{"    as float16 NCHW, normalised", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, asHalf)}},
+		{"    as float32 NCHW, normalised", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, asFloats)}},
 		{"    from the disk", b.fromDisk, mount{dataset: jpegs, flags: cold(crops64)}},
 		{"    from the disk, but in the page cache", b.fromPages, mount{dataset: jpegs, flags: cold(crops64)}},
 		{"    with 8 workers", b.fromPages, mount{dataset: jpegs, flags: warm(crops64, []string{"--workers", "8"})}},

@@ -29,8 +29,10 @@ var (
 	// trainingCrop is the transform most classifiers are trained with.
 	trainingCrop = []string{"--resize", "random-resized-crop", "--size", "224x224", "--flip", "0.5"}
 	ownSize      = []string{"--resize", "none"}
-	// asHalf makes a mount serve its pixels in the form that many models take.
-	asHalf = []string{"--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet"}
+	// asHalf makes a mount serve its pixels in the form that many models take, and asFloats in the
+	// form that all of them take.
+	asHalf   = []string{"--dtype", "float16", "--layout", "nchw", "--normalize", "imagenet"}
+	asFloats = []string{"--dtype", "float32", "--layout", "nchw", "--normalize", "imagenet"}
 	// withoutEntries makes a mount neither use nor make entry points. Other mounts have made
 	// them in the epoch that warms up.
 	withoutEntries = []string{"--entry-points", "off"}
