@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
@@ -14,13 +14,15 @@ import (
 // A closingLoader has the engine close right after its first read.
 type closingLoader struct {
 	loader
-	once  *sync.Once
+	begun *atomic.Bool
 	close func()
 }
 
 func (l closingLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
 	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
-	l.once.Do(l.close)
+	if !l.begun.Swap(true) { // a sync.Once would have others wait for the end
+		l.close()
+	}
 	return data, read, seen, err
 }
 
@@ -35,9 +37,9 @@ func TestCloseDuringADrawersRead(t *testing.T) {
 		testkit.Must(t, err)
 		e.flow.ownReads = ownReads{}
 		closed := make(chan error)
-		var once sync.Once
+		var begun atomic.Bool
 		e.wrapLoaders(func(l loader) loader {
-			return closingLoader{l, &once, func() {
+			return closingLoader{l, &begun, func() {
 				e.memory.ledger.force(useRuntime, o.MemoryLimit)
 				go func() { closed <- e.Close() }()
 				synctest.Wait() // all else has ended
