@@ -178,7 +178,7 @@ func (m *memory) grow(buf *pinned.Host, n int) ([]byte, error) {
 // returns false if nothing may give way, or if the memory that gives way is not free yet. Idle
 // memory, batches that were read and unpacked pages give way to any batch; plans being computed,
 // the cache and prefetched batches only to a batch that an Open waits for. A batch that an Open
-// waits for gives way to nothing.
+// waits for gives way to nothing here; but see room.giveWayTo.
 func (m *memory) reclaim(b *batch, n int64, before uint64) bool {
 	if m.pool.Trim() > 0 || m.ledger.returns() != before {
 		return true
