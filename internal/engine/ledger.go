@@ -32,6 +32,7 @@ const runtimeBytes = 24 << 20
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
+	most  int64 // the limit before anyone lowered it
 	used  [uses]int64
 	sum   int64
 	peak  int64
@@ -60,7 +61,7 @@ func roomApart(limit int64) (load, drawing int64) {
 }
 
 func newLedger(limit int64) *ledger {
-	l := &ledger{limit: limit, kicked: make(chan struct{}, 1)}
+	l := &ledger{limit: limit, most: limit, kicked: make(chan struct{}, 1)}
 	l.load, l.drawing = roomApart(limit)
 	return l
 }
@@ -88,12 +89,13 @@ func (l *ledger) nextPeriod() {
 }
 
 // admitLoad charges n bytes for an encoded sample and sets room aside for drawing it, or refuses.
-// The room stays until setReady. The only load is never refused unless it is large.
+// The room stays until setReady. The only load is not refused because the limit was lowered, unless
+// it is large. But loads whose reads hang, which do not count, may have what it takes.
 func (l *ledger) admitLoad(n, drawing int64, only bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case only && n <= l.load && drawing <= l.forDrawing():
+	case only && n <= l.load && drawing <= l.forDrawing() && l.sum+n+l.forDrawing() <= l.most:
 		l.add(useScratch, n)
 	case !l.fits(useScratch, n, max(l.forDrawing(), drawing)):
 		return false

@@ -267,6 +267,21 @@ func anyLimit(t *testing.T, dir string, forms []layout.Form, more func(*Options)
 	}
 }
 
+// TestOnlyLoadKeepsTheLimit: the only load is admitted under a lowered limit, but not beyond the
+// one that the ledger began with: loads whose reads hang may have what is left for one.
+func TestOnlyLoadKeepsTheLimit(t *testing.T) {
+	l := newLedger(1 << 20)
+	if !l.reserve(useBatches, l.limit-l.load-l.drawing) {
+		t.Fatal("there is no room for batches")
+	}
+	l.setLimit(1)
+	for i, want := range []bool{true, false} {
+		if ok := l.admitLoad(l.load, 0, true); ok != want {
+			t.Errorf("load %d is admitted: %t", i, ok)
+		}
+	}
+}
+
 // mostOf is the most memory that a sample takes while it is made.
 func mostOf(t *testing.T, e *Engine) (most int64) {
 	t.Helper()

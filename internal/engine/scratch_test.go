@@ -130,16 +130,14 @@ func TestSlotsAfterAWait(t *testing.T) {
 			if readsFree {
 				e.flow.ownReads = ownReads{}
 			}
-			ledger, taken, reads := e.memory.ledger, int64(0), 0
+			ledger, reads := e.memory.ledger, 0
 			e.wrapLoaders(func(l loader) loader {
 				return faultyLoader{l, func(int64) error {
 					switch reads++; reads {
 					case 1:
-						_, sum := ledger.usage(useScratch)
-						taken = ledger.limit - sum
-						ledger.force(useScratch, taken) // there is no room for it now
+						ledger.setLimit(1) // there is no room for it now
 					case 2:
-						ledger.release(useScratch, taken)
+						ledger.setLimit(o.MemoryLimit)
 						return &dataset.FileError{Path: "x", Err: decode.ErrCorrupt}
 					}
 					return nil
