@@ -167,7 +167,7 @@ faults='^Test(Faults|FaultsAtStart|Allocations)$'
 
 # These compute much, which takes five times as long with the race detector. It watches the same
 # goroutines in the other tests of their packages.
-long='^Test(Quotas|HitsAreTheSameWherePacked|HitsOfAMix|DecodingOrderOfCosts|AnyLimitWithArrays|FormsMakeTheSameBytes|PairsMakeTheSameBytes|PackedHitsPerBatch|PackedBesideALocalCache|AnyLimitWithMasks|PartsOfJPEGs|DamageInAPart|DeflatedMembersAreKept|DeviceDecodesWholeFiles)$'
+long='^Test(Quotas|HitsAreTheSameWherePacked|HitsOfAMix|DecodingOrderOfCosts|FormsMakeTheSameBytes|PairsMakeTheSameBytes|PackedHitsPerBatch|PackedBesideALocalCache|PartsOfJPEGs|DamageInAPart|DeflatedMembersAreKept|DeviceDecodesWholeFiles)$'
 
 # Those of engine mostly take one processor at a time, so they run in two parts.
 engine_part='^Test[A-F]'

@@ -1,0 +1,326 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/batchfs/batchfs/cache"
+	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
+	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/fakegpu"
+	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/sample"
+	"github.com/batchfs/batchfs/internal/testkit"
+	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
+)
+
+// TestAnyLimit: the memory limit is any that a batch fits, and is lowered and raised; workers,
+// loads, growth and what is done with bad samples are any, too. There are several readers, each of
+// which holds one batch, and some give up. Reads take no time, some, or hang for seconds, and so
+// does the driver of a GPU, which may have no memory, or be lost. Every batch is served with its
+// bytes, the limit is kept, and in the end nothing is charged, waits or is under way, even if the
+// engine closes early. In the bubble, a deadlock is a memory wait that passes at once.
+func TestAnyLimit(t *testing.T) {
+	images, root, masks := openDataset(t, sizesDir(t)), t.TempDir(), t.TempDir()
+	var lengths []int
+	for id := range images.Len() {
+		side := sides[id%len(sides)]
+		writeMask(t, masks, id, side, side, id%4 == 3)
+		lengths = append(lengths, 800*side)
+	}
+	ds, err := dataset.Open(t.Context(), masks, dataset.Options{Workers: 2, Prober: sample.ProbeMask})
+	testkit.Must(t, err)
+	t.Cleanup(func() { ds.Close() })
+	damageMask(t, maskPath(masks, 9))
+	wide, rows, like := wideArrays(t, root, lengths)
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 4
+	}
+	for _, kind := range []struct {
+		name   string
+		forms  []layout.Form // beside tensors
+		file   int64         // the largest beside an image
+		beside func(*Options)
+	}{
+		{"images", nil, 0, func(*Options) {}},
+		{"masks", []layout.Form{layout.MasksNPY}, 0, func(o *Options) {
+			o.Masks = &catalog.MaskOptions{Dataset: ds, Rows: rows}
+			o.Masks.Ignore = -1
+		}},
+		{"arrays", []layout.Form{layout.ArrayForm(0)}, layout.Page + 6400*650, func(o *Options) {
+			o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: wide, Rows: rows, Like: like}}
+		}},
+		{"GPU", []layout.Form{layout.CUDA, layout.CUDA, layout.CUDA}, 0, func(*Options) {}},
+	} {
+		forms := append(kind.forms, layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors)
+		for seed := range seeds {
+			t.Run(fmt.Sprint(kind.name, "/", seed), func(t *testing.T) {
+				s, r := &stress{T: t, images: images, forms: forms, sums: map[opened]uint64{}}, rand.New(rand.NewPCG(seed, 1))
+				o := s.settings(r)
+				kind.beside(&o)
+				need := s.reference(o) + kind.file
+				o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(256<<10)
+				synctest.Test(t, func(t *testing.T) {
+					s.T = t
+					s.round(r, o, kind.name == "GPU" && fakegpu.Kernels)
+				})
+			})
+		}
+	}
+}
+
+// A stress is an engine with its readers.
+type stress struct {
+	*testing.T
+	images  *dataset.Dataset
+	forms   []layout.Form
+	sums    map[opened]uint64 // of the bytes of batches; those that fail have none
+	e       *Engine
+	gpu     *fakegpu.GPU
+	over    chan struct{} // closed when nothing hangs any more
+	closing atomic.Bool
+}
+
+type opened struct {
+	key  Key
+	form layout.Form
+}
+
+var sumSeed = maphash.MakeSeed()
+
+// hang waits, at most until nothing hangs any more.
+func (s *stress) hang(most time.Duration) {
+	select {
+	case <-time.After(rand.N(most)):
+	case <-s.over:
+	}
+}
+
+func (s *stress) settings(r *rand.Rand) Options {
+	o := testOptions()
+	o.OnError, o.BatchSize, o.Shards = []catalog.OnError{Fail, Zero, Replace}[r.IntN(3)], 1+r.IntN(8), 1+r.IntN(2)
+	o.Shuffle, o.Epochs, o.Anonymous, o.MemoryWait = true, 2, true, time.Hour
+	o.Transform = resample.Options{Mode: resample.Stretch, Height: 150, Width: 200}
+	o.Workers, o.BatchWorkers, o.PrefetchDepth, o.Loads = 1+r.IntN(4), 1+r.IntN(4), r.IntN(4), r.IntN(20)
+	o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(2<<20)
+	o.Memory = pinned.DefaultPolicy()
+	o.Memory.HostGrowth = []float64{1, 1, 2, 4}[r.IntN(4)]
+	if r.IntN(2) == 0 {
+		inPairs(&o)
+	}
+	if r.IntN(4) == 0 {
+		s.forms = append(s.forms, layout.PNG)
+	}
+	return o
+}
+
+// reference makes all batches with much memory. It returns the least that they can be made in.
+func (s *stress) reference(o Options) (need int64) {
+	o.Workers, o.Memory, o.CachePolicy = 2, pinned.Policy{}, cache.None
+	e, err := build(s.images, o)
+	testkit.Must(s, err)
+	defer e.Close()
+	e.wrapLoaders(func(l loader) loader { return stressLoader{l, func() {}} })
+	most, sheet := mostOf(s.T, e), int64(0)
+	e.start()
+	for _, k := range allKeys(e) {
+		for _, form := range s.forms {
+			switch f, err := e.Open(s.Context(), k, form); {
+			case form == layout.CUDA: // not here
+				continue
+			case err == nil:
+				s.sums[opened{k, form}] = maphash.Bytes(sumSeed, f.Bytes())
+				f.Close()
+			case !errors.Is(err, ErrBad):
+				s.Fatalf("%s.%s: %v", k, form.Ext(), err)
+			}
+			if size := e.catalog.Size(k, form); form == layout.PNG {
+				sheet = max(sheet, size) // beside its tensor
+			} else {
+				need = max(need, size)
+			}
+		}
+	}
+	return need + sheet + most
+}
+
+// A stressLoader finds that some files are bad once it has read them.
+type stressLoader struct {
+	loader
+	pause func()
+}
+
+func (l stressLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
+	l.pause()
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
+	if l.pause(); err == nil && id%7 == 2 {
+		err = &dataset.FileError{Path: "x", Err: decode.ErrCorrupt}
+	}
+	return data, read, seen, err
+}
+
+// addGPU adds a GPU. It may have hardly any memory, or none; some calls fail, or all from one on,
+// because it is lost; or they hang.
+func (s *stress) addGPU(r *rand.Rand, o *Options) {
+	calls, at := atomic.Int32{}, 1+r.Int32N(60)
+	what := []error{nil, nil, gpu.ErrMemory, errors.New("CUDA_ERROR_UNKNOWN"), gpu.ErrLost}[r.IntN(5)]
+	s.gpu = &fakegpu.GPU{Memory: []int64{64 << 20, 2 * gpu.SlabUnit, 0}[r.IntN(3)], Fail: func(string) error {
+		if n := calls.Add(1); n < at || n > at+3 && what != gpu.ErrLost {
+			return nil
+		}
+		return what
+	}}
+	if r.IntN(3) == 0 {
+		s.gpu.Begin = func(gpu.Run) { s.hang(3 * deviceWait) }
+	}
+	if what != nil {
+		o.MemoryLimit += 16 * stagingUnit // is not freed, as a GPU that failed may still write there
+	}
+	o.Device, o.DecodeOnDevice = gpu.New(s.gpu, gpu.Options{}), true
+}
+
+// round has readers read, while the limit changes, and ends the engine.
+func (s *stress) round(r *rand.Rand, o Options, onGPU bool) {
+	s.over = make(chan struct{})
+	if onGPU {
+		s.addGPU(r, &o)
+	}
+	e, err := build(s.images, o)
+	testkit.Must(s, err)
+	s.e = e
+	seldom := 4 << r.IntN(8)
+	e.wrapLoaders(func(l loader) loader {
+		return stressLoader{l, func() {
+			switch n := rand.IntN(seldom); {
+			case n == 0:
+				s.hang(4 * stallAfter)
+			case n%4 == 1:
+				time.Sleep(rand.N(2 * time.Millisecond))
+			}
+		}}
+	})
+	if r.IntN(2) == 0 {
+		e.flow.ownReads = ownReads{remote: true} // reads take no time, for good
+	}
+	e.start()
+	if onGPU && r.IntN(2) == 0 {
+		e.device.share.all()
+	}
+	defer time.AfterFunc(100*time.Hour, func() { panic(s.Name() + " hangs") }).Stop()
+	var readers sync.WaitGroup
+	for range 1 + r.IntN(6) {
+		readers.Go(s.read)
+	}
+	ends := make(chan struct{}, 2)
+	go func() {
+		readers.Wait()
+		ends <- struct{}{}
+	}()
+	early := r.IntN(4) == 0
+	if early {
+		time.AfterFunc(rand.N(5*time.Second), func() { ends <- struct{}{} })
+	}
+	for lowered := false; len(ends) == 0; lowered = !lowered {
+		limit := o.MemoryLimit
+		if lowered {
+			limit = r.Int64N(limit)
+		}
+		e.SetMemoryLimit(limit)
+		time.Sleep(rand.N(50 * time.Millisecond))
+	}
+	if !early {
+		s.atRest()
+	}
+	s.closing.Store(true)
+	if err := e.Close(); err != nil && !(early && errors.Is(err, ErrLeftBehind)) {
+		s.Error(err)
+	}
+	if early {
+		close(s.over)
+	}
+	readers.Wait()
+	time.Sleep(closeWait) // what was left behind ends
+	synctest.Wait()
+	if n := e.Stats().Memory.Peak; n > o.MemoryLimit {
+		s.Errorf("%d bytes were used of %d", n, o.MemoryLimit)
+	}
+	for u := useBatches; u <= useCache; u++ {
+		if n, _ := e.memory.ledger.usage(u); n != 0 {
+			s.Errorf("%d bytes are charged for use %d in the end", n, u)
+		}
+	}
+	if onGPU && o.Device.Stats().Real != 0 {
+		s.Errorf("%+v in the end", o.Device.Stats())
+	}
+}
+
+// atRest checks that nothing waits or is under way once all readers have gone.
+func (s *stress) atRest() {
+	close(s.over)
+	s.e.SetMemoryLimit(s.e.opts.MemoryLimit)
+	time.Sleep(2 * defaultIdle)
+	synctest.Wait()
+	s.e.mu.Lock()
+	defer s.e.mu.Unlock()
+	f, ledger, hung := s.e.flow, s.e.memory.ledger, s.e.flow.hungReads.count.Load()
+	if hung != 0 || f.loading != 0 || f.bytes != 0 || !f.isIdle() || len(f.room.waiting) != 0 {
+		s.Errorf("%d reads hang, %d loads, %d bytes are ready, idle: %t, %d wait", hung, f.loading, f.bytes, f.isIdle(), len(f.room.waiting))
+	}
+	if ledger.ready != 0 || ledger.large != 0 || len(s.e.device.asking) != 0 || s.e.schedule.count() != 0 || len(s.e.table) != 0 {
+		s.Errorf("room for %d and %d bytes, %d calls to the GPU, %d of %d batches", ledger.ready, ledger.large, len(s.e.device.asking), s.e.schedule.count(), len(s.e.table))
+	}
+}
+
+// read opens some batches, one after the other, and holds each for a while.
+func (s *stress) read() {
+	keys := allKeys(s.e)
+	at := rand.IntN(len(keys))
+	for range 4 + rand.IntN(12) {
+		if at++; rand.IntN(4) == 0 {
+			at = rand.IntN(len(keys))
+		}
+		k, form := keys[at%len(keys)], s.forms[rand.IntN(len(s.forms))]
+		if form == layout.CUDA && s.gpu == nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(s.Context())
+		if rand.IntN(8) == 0 {
+			time.AfterFunc(rand.N([]time.Duration{20 * time.Millisecond, 2 * time.Second}[rand.IntN(2)]), cancel)
+		}
+		f, err := s.e.Open(ctx, k, form)
+		same := opened{k, form}
+		if form == layout.CUDA {
+			same.form = layout.NHWCForm
+		}
+		sum, good := s.sums[same]
+		switch {
+		case err == nil:
+			time.Sleep(rand.N(5 * time.Millisecond)) // others take memory meanwhile
+			data := f.Bytes()
+			if form == layout.CUDA {
+				data = tensorOf(s.T, s.gpu, f)
+			}
+			if maphash.Bytes(sumSeed, data) != sum {
+				s.Errorf("%s.%s has other bytes", k, form.Ext())
+			}
+			f.Close()
+		case errors.Is(err, ErrBad) && !good, ctx.Err() != nil, s.closing.Load() && errors.Is(err, ErrClosed):
+		case form == layout.CUDA && !errors.Is(err, ErrBad): // the GPU may fail
+		default:
+			s.Errorf("%s.%s: %v", k, form.Ext(), err)
+		}
+		cancel()
+	}
+}
