@@ -113,14 +113,14 @@ func (p *Pool) unregister(b *Buffer) bool {
 		b.registered = nil
 		select {
 		case done <- struct{}{}:
-			p.leaving(-1, 0)
 		case <-left:
 			p.destroy(b)
 			p.leaving(-1, -1)
 		}
 	}()
 	select {
-	case <-done:
+	case <-done: // counted here, so that whoever waited for this sees that the buffer has left
+		p.leaving(-1, 0)
 		return true
 	case <-time.After(wait):
 		p.leaving(0, 1)
