@@ -22,7 +22,7 @@ func (in *input) growFor(b *batch, n int) ([]byte, error) {
 	least := empty.Plan(n)
 	in.asked = max(in.asked, least)
 	if will := in.buffer.Plan(n); will > in.charged {
-		if err := in.memory.fits(b, int64(n)); err != nil {
+		if err := in.memory.fits(b, least, 0); err != nil {
 			return nil, err
 		}
 		if !in.admit(will) {

@@ -151,9 +151,10 @@ func (m *memory) freeBuffer(buf *pinned.Buffer) {
 	m.ledger.cameBack()
 }
 
-// fits returns an error if the limit can never have room for n bytes beside a batch.
-func (m *memory) fits(b *batch, n int64) error {
-	room := m.most - m.fixed.Load() - b.size
+// fits returns an error if the limit can never have room, beside a batch, for a sample of so many
+// bytes and for drawing it. The least room for drawing is left in any case.
+func (m *memory) fits(b *batch, input, drawing int64) error {
+	n, room := input+drawing, m.most-m.fixed.Load()-b.size-max(0, m.ledger.drawing-drawing)
 	if n <= room {
 		return nil
 	}

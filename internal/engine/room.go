@@ -33,7 +33,7 @@ type amount struct {
 // add ends an attempt that was refused memory, and has its item wait. It returns an error, and does
 // nothing, if there can never be so much.
 func (r *room) add(l *load) error {
-	if err := r.memory.fits(l.item.batch, l.item.asks.input+l.item.asks.drawing); err != nil {
+	if err := r.memory.fits(l.item.batch, l.item.asks.input, l.item.asks.drawing); err != nil {
 		return err
 	}
 	l.input.giveBack()
@@ -183,7 +183,7 @@ func (r *room) hasWaiting(b *batch) bool {
 // there is too little.
 func (r *room) makeReady(l *load) error {
 	n, ledger := l.sample.needs, r.memory.ledger
-	if err := r.memory.fits(l.item.batch, l.input.asked+n); err != nil || n <= max(ledger.drawing, l.room) {
+	if err := r.memory.fits(l.item.batch, l.input.asked, n); err != nil || n <= max(ledger.drawing, l.room) {
 		return err
 	}
 	r.mu.Lock()

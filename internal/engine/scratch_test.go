@@ -22,6 +22,7 @@ import (
 	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/pinned"
 )
 
 // growing are JPEGs that take 6 MB of pixels each, and PNGs that take 13 MB, and as much again
@@ -113,6 +114,31 @@ func TestSampleThatNeverFits(t *testing.T) {
 		}
 		read(t, e, Key{Epoch: 1}, layout.NHWCForm)
 	})
+}
+
+// TestSampleThatHardlyFits: a sample that fits beside its batch only without the room that is left
+// for drawing is refused at once, not after the memory wait.
+func TestSampleThatHardlyFits(t *testing.T) {
+	dir, buffer := t.TempDir(), pinned.Host{}
+	writePPM(t, filepath.Join(dir, "0.ppm"), 1200, 1600, picture(0, 1200, 1600))
+	info, err := os.Stat(filepath.Join(dir, "0.ppm"))
+	testkit.Must(t, err)
+	ds := openDataset(t, dir)
+	for _, fits := range []bool{false, true} {
+		inBubble(t, ds, tiny, func(t *testing.T, e *Engine) {
+			m := e.memory
+			m.most = m.fixed.Load() + buffer.Plan(int(info.Size())) + m.ledger.drawing
+			if fits {
+				m.most += 8 << 20 // for the batch, and for drawing
+			}
+			m.setLimit(m.most)
+			began := time.Now()
+			err := opens(e, Key{}, layout.NHWCForm)
+			if fits != (err == nil) || !fits && (!errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), "0.ppm")) || time.Since(began) > 0 {
+				t.Errorf("fits: %t: after %v: %v", fits, time.Since(began), err)
+			}
+		})
+	}
 }
 
 // TestSlotsAfterAWait: a batch hands out the rest of its slots once the sample that waited for
