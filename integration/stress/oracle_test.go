@@ -18,6 +18,7 @@ import (
 	"github.com/batchfs/batchfs/internal/engine"
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // An oracle knows the right contents of a mount. An engine in this process makes them from
@@ -59,7 +60,7 @@ func makeOracle(p pictures, s settings, dir string, random *rand.Rand) (*oracle,
 	if err != nil {
 		return nil, err
 	}
-	for v, id := range o.chooseVictims(ids, ds.Len(), random) {
+	for v, id := range o.chooseVictims(ids, s.Catalog.Partition != shard.Ranges, ds.Len(), random) {
 		o.Victims = append(o.Victims, ds.Path(id))
 		if err := o.without(ds, p, s, v, ids, id); err != nil {
 			return nil, err
@@ -147,19 +148,24 @@ func formBytes(e *engine.Engine, k engine.Key, form layout.Form) ([]byte, error)
 
 // chooseVictims chooses files that never come near one another: no two are in the same
 // batch, and none could replace another.
-func (o *oracle) chooseVictims(ids map[engine.Key][]int, samples int, random *rand.Rand) (victims []int) {
+func (o *oracle) chooseVictims(ids map[engine.Key][]int, elastic bool, samples int, random *rand.Rand) (victims []int) {
 	for range 200 {
 		id := random.IntN(samples)
-		if len(victims) < maxVictims && o.apart(ids, append(slices.Clone(victims), id)) {
+		if len(victims) < maxVictims && o.apart(ids, elastic, append(slices.Clone(victims), id)) {
 			victims = append(victims, id)
 		}
 	}
 	return victims
 }
 
-func (o *oracle) apart(ids map[engine.Key][]int, victims []int) bool {
+func (o *oracle) apart(ids map[engine.Key][]int, elastic bool, victims []int) bool {
 	for _, x := range o.Batches {
-		near := slices.Concat(ids[x.Key], ids[engine.Key{Shard: x.Key.Shard, Epoch: x.Key.Epoch, Batch: x.Key.Batch + 1}])
+		var near []int
+		for k, shown := range ids { // what replaces a sample of an elastic shard may be of another one
+			if k.Epoch == x.Key.Epoch && (k.Shard == x.Key.Shard || elastic) && (k.Batch == x.Key.Batch || k.Batch == x.Key.Batch+1) {
+				near = append(near, shown...)
+			}
+		}
 		found := 0
 		for _, v := range victims {
 			if slices.Contains(near, v) {
