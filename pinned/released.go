@@ -119,7 +119,7 @@ func (p *Pool) unregister(b *Buffer) bool {
 		}
 	}()
 	select {
-	case <-done: // counted here, so that whoever waited for this sees that the buffer has left
+	case <-done: // counted before this returns, or Close could report the buffer as left behind
 		p.leaving(-1, 0)
 		return true
 	case <-time.After(wait):
