@@ -178,7 +178,6 @@ func TestMasksOfManifests(t *testing.T) {
 	}
 }
 
-// openTargeted opens a dataset with some targets until the end of the test, as a mount does.
 // TestBoxesLeftOut: the first line counts the images with more boxes than batches have rows for.
 func TestBoxesLeftOut(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
@@ -202,6 +201,7 @@ func TestBoxesLeftOut(t *testing.T) {
 	}
 }
 
+// targetRequest asks for a mount of a dataset with some targets.
 func targetRequest(path string, kinds ...target.Kind) *mountRequest {
 	c := &console{out: io.Discard, err: io.Discard, machine: thisHost(), env: readEnvironment(os.LookupEnv, os.Getuid())}
 	r := &mountRequest{console: c, dataset: path, source: dataset.Options{Workers: 3, Logger: quiet}}
@@ -211,6 +211,7 @@ func targetRequest(path string, kinds ...target.Kind) *mountRequest {
 	return r
 }
 
+// openTargeted opens a dataset with some targets until the end of the test, as a mount does.
 func openTargeted(t *testing.T, path string, kinds ...target.Kind) (*mountRequest, *dataset.Dataset, error) {
 	t.Helper()
 	r := targetRequest(path, kinds...)

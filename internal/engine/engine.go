@@ -203,7 +203,7 @@ func (e *Engine) RoomForBatches() int64 { return e.memory.forBatches() }
 // Usage is the memory limit and its use, in bytes.
 func (e *Engine) Usage() (total, free, used int64) {
 	_, used = e.memory.ledger.usage(useBatches)
-	return e.memory.most, max(0, e.memory.most-used), used
+	return e.memory.ledger.most, max(0, e.memory.ledger.most-used), used
 }
 
 // ProbeFile opens an empty file of the kind that holds batches, to test how the kernel

@@ -32,7 +32,7 @@ const runtimeBytes = 24 << 20
 type ledger struct {
 	mu    sync.Mutex
 	limit int64
-	most  int64 // the limit before anyone lowered it
+	most  int64 // the limit before anyone lowered it; constant
 	used  [uses]int64
 	sum   int64
 	peak  int64

@@ -21,7 +21,6 @@ type memory struct {
 	store  *pinned.Store
 	pool   *pinned.Pool
 	log    *slog.Logger
-	most   int64           // the limit before anyone lowered it
 	fixed  atomic.Int64    // bytes that never give way: the process, the index, what others reserved
 	warned sync.Once       // reports that batch memory is not page-locked
 	inputs *pinned.Account // encoded samples
@@ -46,7 +45,7 @@ type memory struct {
 
 func newMemory(o *Options) *memory {
 	m := &memory{
-		ledger: newLedger(o.MemoryLimit), log: o.Logger, most: o.MemoryLimit, inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
+		ledger: newLedger(o.MemoryLimit), log: o.Logger, inputs: pinned.NewAccount("input"), rest: pinned.NewAccount("scratch"),
 		allocations: allocations{began: time.Now()},
 	}
 	if m.store = pinned.NewAnonymousStore(); !o.Anonymous {
@@ -140,8 +139,8 @@ func (m *memory) buffer(b *batch, size int64) (*pinned.Buffer, error) {
 
 // forBatches is the most that batches can ever take together.
 func (m *memory) forBatches() int64 {
-	load, drawing := roomApart(m.most)
-	return m.most - m.fixed.Load() - load - drawing
+	load, drawing := roomApart(m.ledger.most)
+	return m.ledger.most - m.fixed.Load() - load - drawing
 }
 
 // freeBuffer gives a buffer back.
@@ -154,7 +153,7 @@ func (m *memory) freeBuffer(buf *pinned.Buffer) {
 // fits returns an error if the limit can never have room, beside a batch, for a sample of so many
 // bytes and for drawing it. The least room for drawing is left in any case.
 func (m *memory) fits(b *batch, input, drawing int64) error {
-	n, room := input+drawing, m.most-m.fixed.Load()-b.size-max(0, m.ledger.drawing-drawing)
+	n, room := input+drawing, m.ledger.most-m.fixed.Load()-b.size-max(0, m.ledger.drawing-drawing)
 	if n <= room {
 		return nil
 	}
@@ -219,7 +218,7 @@ func (m *memory) giveBackIdle(given uint64) bool {
 
 // setLimit changes the limit and frees unused memory to meet it.
 func (m *memory) setLimit(n int64) {
-	m.ledger.setLimit(min(n, m.most))
+	m.ledger.setLimit(min(n, m.ledger.most))
 	for excess := m.ledger.excess(); excess > 0; excess = m.ledger.excess() {
 		if m.pool.Trim() == 0 && m.pages.Trim(excess) == 0 && m.planner.giveWay() == 0 && m.cache.Trim(excess) == 0 && !m.giveBackIdle(m.idle.given.Load()) {
 			return
@@ -248,12 +247,12 @@ func (m *memory) presize(c Budget) {
 	}
 	o := c.Options
 	size := c.TensorSize()
-	most := min(256<<20, m.most/4)
+	most := min(256<<20, m.ledger.most/4)
 	if hint := saturating(o.Hints.Batch, o.BatchSize); hint > 0 {
-		size, most = hint, m.most/2
+		size, most = hint, m.ledger.most/2
 	}
 	n := o.PrefetchDepth + 2
-	if o.Device != nil && size < m.most {
+	if o.Device != nil && size < m.ledger.most {
 		o.Device.Presize(size, n)
 	}
 	if saturating(n, size) > most {

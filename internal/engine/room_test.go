@@ -250,7 +250,7 @@ func TestBatchMadeAheadIsGivenUp(t *testing.T) {
 		if failed := b.state == failed; failed == opened {
 			t.Errorf("opened: %t: given up: %t", opened, failed)
 		}
-		ledger.setLimit(e.memory.most)
+		ledger.setLimit(e.memory.ledger.most)
 	}
 }
 

@@ -127,11 +127,11 @@ func TestSampleThatHardlyFits(t *testing.T) {
 	for _, fits := range []bool{false, true} {
 		inBubble(t, ds, tiny, func(t *testing.T, e *Engine) {
 			m := e.memory
-			m.most = m.fixed.Load() + buffer.Plan(int(info.Size())) + m.ledger.drawing
+			m.ledger.most = m.fixed.Load() + buffer.Plan(int(info.Size())) + m.ledger.drawing
 			if fits {
-				m.most += 8 << 20 // for the batch, and for drawing
+				m.ledger.most += 8 << 20 // for the batch, and for drawing
 			}
-			m.setLimit(m.most)
+			m.setLimit(m.ledger.most)
 			began := time.Now()
 			err := opens(e, Key{}, layout.NHWCForm)
 			if fits != (err == nil) || !fits && (!errors.Is(err, ErrNoMemory) || !strings.Contains(err.Error(), "0.ppm")) || time.Since(began) > 0 {
