@@ -184,7 +184,7 @@ func TestSummaryGoesWhereItIsSeen(t *testing.T) {
 func TestUselessLabels(t *testing.T) {
 	const archives = "../../internal/archive/testdata/"
 	for _, args := range [][]string{
-		{archives + "fraction.parquet"}, {archives + "hf.parquet", "--label-column", "none"}, {archives + "jpeg.mds", "--label-column", "weight"},
+		{archives + "fraction.parquet"}, {archives + "hf.parquet", "--label-column", "missing"}, {archives + "jpeg.mds", "--label-column", "weight"},
 	} {
 		got := batchfs(t, append([]string{"plan"}, args...)...)
 		if got.status != statusFailed || !strings.Contains(got.err, "its labels cannot be used: ") || !strings.Contains(got.err, "\nbatchfs: hint: take labels from another column") {

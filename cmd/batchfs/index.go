@@ -213,7 +213,7 @@ func datasetError(path string, err error) error {
 		advice{store.ErrAway, "check the network and the name; another service than the vendor's own: --endpoint URL"},
 		advice{dataset.ErrIndexAt, "make one: batchfs index " + shellWord(path) + " --index-at DIRECTORY; to do without, leave out --index-at"},
 		advice{dataset.ErrKeepIndex, "keep it elsewhere: --index-at DIRECTORY; to do without, leave out --index-at"},
-		advice{dataset.ErrColumn, "take labels from another column, of whole numbers or text: --label-column NAME"},
+		advice{dataset.ErrColumn, "take labels from another column, of whole numbers or text, or from none: --label-column NAME|none"},
 		advice{dataset.ErrArchive, "unpack it, or write its images to files, in one folder for each class"},
 		advice{dataset.ErrNotExist, near},
 		advice{dataset.ErrEmpty, empty},

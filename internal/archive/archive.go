@@ -18,6 +18,9 @@ var ErrBad = fault.New(fault.File, "bad archive")
 // ErrLabels comes with ErrBad if another column of labels may make the archive usable.
 var ErrLabels = errors.New("its labels cannot be used")
 
+// NoLabel, as the column of labels, means that no column has them, unless one has this name.
+const NoLabel = "none"
+
 // Contents is what an archive holds.
 type Contents struct {
 	Kind string // "tar", "webdataset", "zip", "parquet", "mds", "tfrecord" or "beton"
@@ -48,7 +51,7 @@ type Options struct {
 	// Image and Label name the fields with the image and the label: extensions in a WebDataset,
 	// keys of its JSON, columns, features. "" finds them by their usual names. The field of a
 	// WebDataset need not be an image. Rows without the named image are left out; the names of the
-	// others end with it, as names of members do.
+	// others end with it, as names of members do. The label may be [NoLabel].
 	Image, Label string
 
 	// Block is the minimal number of bytes per read: 0 means 4 KiB, which suits a local file. Over

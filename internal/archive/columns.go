@@ -207,6 +207,9 @@ func (t *table) beginsWithImage(column string) (is bool) {
 }
 
 func (t *table) chooseLabel() error {
+	if t.Label == NoLabel && t.file.Root().Column(NoLabel) == nil {
+		return nil
+	}
 	label, err := t.choose("label", t.Label, "ClassLabel", usualLabels, func(c *parquet.Column) bool {
 		return c.Leaf() && c.Name() != t.chosen.Mask
 	})

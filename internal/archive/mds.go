@@ -115,9 +115,9 @@ func (m *shard) choose() error {
 	switch {
 	case m.image < 0:
 		return fmt.Errorf("no column holds images as jpeg, png, pil or bytes; it has %q", m.columns.Names)
-	case m.label < 0 && m.Label != "":
+	case m.label < 0 && m.Label != "" && m.Label != NoLabel:
 		return fmt.Errorf("%w: no column %q holds labels; it has %q", ErrLabels, m.Label, m.columns.Names)
-	case m.label < 0:
+	case m.label < 0 && m.Label == "":
 		for i, name := range m.columns.Names {
 			if code, _, _ := strings.Cut(m.columns.Codes[i], ":"); numbers[code] > 0 {
 				m.Numbers = append(m.Numbers, name)

@@ -39,7 +39,7 @@ func TestColumns(t *testing.T) {
 		{Options{Image: "left", Label: "kind"}, "l0 -1 7,l1 -1 ,"},
 		{Options{Image: "left", Label: "count"}, "l0 3 ,l1 -1 ,"},
 		{Options{Image: "kind"}, `there is no column "kind" for the image; the file has ["left" "right"]`},
-		{Options{Image: "left", Label: "none"}, `there is no column "none" for the label`},
+		{Options{Image: "left", Label: "missing"}, `there is no column "missing" for the label`},
 	} {
 		got, err := scan("a.parquet", b, c.o)
 		text := ""

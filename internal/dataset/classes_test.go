@@ -210,7 +210,7 @@ func TestMetadata(t *testing.T) {
 				t.Errorf("%s ignored: %q", name, paths(d))
 			}
 		}
-		p.refused(ErrManifest, `no row has a label in a column "breed"`, "", column("breed"))
+		p.refused(ErrManifest, `no row has one in a column "breed"`, "", column("breed"))
 		p.write("metadata.x", "")
 		p.write(map[bool]string{true: "metadata.jsonl", false: "metadata.csv"}[name == "metadata.csv"], "")
 		p.refused(ErrManifests, "", "")

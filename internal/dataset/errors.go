@@ -19,7 +19,7 @@ var (
 	ErrManifest  = errors.New("bad manifest")                         // the text names the line or row
 	ErrOutside   = errors.New("path leaves the manifest's directory") // comes with ErrManifest
 	ErrArchive   = errors.New("cannot be used as an archive of images")
-	ErrColumn    = archive.ErrLabels                  // of labels; comes with ErrArchive
+	ErrColumn    = archive.ErrLabels                  // of labels; comes with ErrArchive or ErrManifest
 	ErrList      = errors.New("bad list of datasets") // the text names the line
 	ErrLabels    = errors.New("the labels of some are numbers, those of others names of classes")
 	ErrManifests = errors.New("has more than one manifest")

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -124,7 +125,7 @@ func (p *opening) listManifest() (*index, error) {
 	defer p.storage.close(&f)
 	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
 	m.column, m.paths = cmp.Or(p.src.labels, "label"), p.PathColumn
-	if m.paths == "" {
+	if m.paths == "" && p.src.labels == "" {
 		m.whole = map[string]bool{}
 	}
 	m.out.Stamp, m.out.ManifestSize = newStamp(time.Unix(0, o.id.ModTime), now), o.id.Size
@@ -133,8 +134,8 @@ func (p *opening) listManifest() (*index, error) {
 	switch err = manifestReader(name)(text, &m.record, m.add); {
 	case err != nil:
 		err = m.record.at(err)
-	case p.src.labels != "" && m.labels.first == nil:
-		err = fmt.Errorf("no row has a label in a column %q", m.column)
+	case p.src.labels != "" && p.src.labels != archive.NoLabel && m.labels.first == nil:
+		err = fmt.Errorf("%w: no row has one in a column %q", ErrColumn, m.column)
 	default:
 		for name, whole := range m.whole {
 			if whole {

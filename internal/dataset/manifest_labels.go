@@ -37,8 +37,7 @@ func isLabel(text string) bool {
 
 // noLabel is the error of a value that no class can have.
 func (r *record) noLabel(value string) error {
-	return fmt.Errorf("%s %s is neither a whole number nor a class name; values that are not classes belong in a column of another name, for --targets text",
-		r.column, value)
+	return fmt.Errorf("%w: %s %s is neither a whole number nor a class name", ErrColumn, r.column, value)
 }
 
 // intern returns the id of a record's label, -1 if it has none.
@@ -73,7 +72,7 @@ func (l *labelSet) resolve(t *table) (classes []string, err error) {
 		for id, r := range l.first {
 			n, ok := parseInteger(r.label)
 			if !ok || n < -1 || n > math.MaxInt32 {
-				return nil, r.at(fmt.Errorf("label %q is not a whole number from 0 to %d (or -1: none)", r.label, math.MaxInt32))
+				return nil, r.at(fmt.Errorf("%w: label %q is not a whole number from 0 to %d (or -1: none)", ErrColumn, r.label, math.MaxInt32))
 			}
 			final[id] = int32(n)
 		}

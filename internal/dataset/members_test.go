@@ -281,7 +281,10 @@ func TestLabelColumn(t *testing.T) {
 				t.Errorf("%s, %s: %v, %v", name, column, labels(d), d.Classes)
 			}
 		}
-		p.refused(ErrArchive, "", name, func(o *Options) { o.LabelColumn = "none" })
+		p.refused(ErrArchive, "", name, func(o *Options) { o.LabelColumn = "missing" })
+		if d := p.open(name, func(o *Options) { o.LabelColumn = archive.NoLabel }); d.Report.MaxLabel >= 0 || d.Report.Numbers != nil {
+			t.Errorf("%s, without labels: %+v", name, d.Report)
+		}
 	}
 	shard, err := os.ReadFile("../archive/testdata/jpeg.mds")
 	testkit.Must(t, err)
@@ -290,10 +293,13 @@ func TestLabelColumn(t *testing.T) {
 	if !errors.Is(err, ErrArchive) || !strings.Contains(err.Error(), `"weight" holds labels`) {
 		t.Error(err)
 	}
+	if r := p.open("x.mds", func(o *Options) { o.LabelColumn = archive.NoLabel }).Report; r.MaxLabel >= 0 || r.Numbers != nil {
+		t.Errorf("an MDS shard without labels: %+v", r)
+	}
 	p.images("d/a/1.jpg")
 	p.pack("d.tar", "", "d/a/1.jpg")
 	for _, name := range []string{"d", "d.tar"} {
-		_, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "none" })
+		_, err := p.tryOpen(name, func(o *Options) { o.LabelColumn = "label" })
 		if _, flag := errors.AsType[*option.Error](err); !flag {
 			t.Errorf("%s: %v", name, err)
 		}

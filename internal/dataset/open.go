@@ -48,7 +48,7 @@ type Options struct {
 	// metadata.jsonl or metadata.parquet.
 	IgnoreMetadata bool
 	// LabelColumn is the column of labels in a manifest, or in archives of kind parquet or mds. "":
-	// the one with a usual name, if there is one.
+	// the one with a usual name, if there is one; [archive.NoLabel]: there are no labels.
 	LabelColumn string
 	// PathColumn is the manifest's column of paths. If it is set, other columns are ignored, and
 	// rows without a path are left out. "": path or file_name.
