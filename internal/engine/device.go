@@ -66,7 +66,7 @@ func (d *device) ask(b *batch, f func() error, late func(error)) error {
 		case answer <- err:
 		case why := <-left:
 			if why == errHangs {
-				d.share.hanging.Add(-1)
+				d.answered()
 			}
 			if late != nil {
 				late(err)
@@ -88,6 +88,16 @@ func (d *device) ask(b *batch, f func() error, late func(error)) error {
 		left <- errHangs
 		return errHangs
 	}
+}
+
+// answered notes that a call which hung has returned: the GPU gets slots again. If it gets all of
+// them, nobody else takes those that are left.
+func (d *device) answered() {
+	all := d.batches
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	d.share.hanging.Add(-1)
+	all.flow.moreSlots(len(all.flow.drawers))
 }
 
 // findSlot finds memory on the GPU for a copy. Other batches on the GPU give way to a copy that an

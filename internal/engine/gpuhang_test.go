@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -207,4 +210,52 @@ func hangAt(t *testing.T, dir string, want map[Key][]byte, call string, skip int
 	wait.Wait()
 	read(t, e, Key{}, layout.PNG)
 	left(t, e, hanging)
+}
+
+// TestGPUAnswersDuringARead: the GPU gets everything, and gets it again when a call that hung
+// returns, even if the only processor, which stood in for it, is just reading a sample.
+func TestGPUAnswersDuringARead(t *testing.T) {
+	if !fakegpu.Kernels {
+		t.Skip("SKIPPED: the GPU's kernels need cgo here")
+	}
+	ds := openDataset(t, jpegDir(t, 16))
+	synctest.Test(t, func(t *testing.T) {
+		answer, second, reading := make(chan struct{}), atomic.Bool{}, make(chan struct{})
+		o := testOptions()
+		o.Anonymous, o.PrefetchDepth, o.Workers, o.BatchSize, o.DecodeOnDevice = true, 0, 1, 8, true
+		o.Device = gpu.New(&fakegpu.GPU{Memory: 1 << 30, Begin: func(gpu.Run) { <-answer }}, gpu.Options{})
+		e, err := build(ds, o)
+		testkit.Must(t, err)
+		defer e.Close()
+		e.flow.ownReads = ownReads{remote: true} // reads take no time, for good
+		e.wrapLoaders(func(l loader) loader {
+			return faultyLoader{l, func(int64) error {
+				if second.Load() {
+					<-reading
+				}
+				return nil
+			}}
+		})
+		e.start()
+		e.device.share.all()
+		read(t, e, Key{}, layout.NHWCForm)
+		second.Store(true)
+		opened := make(chan error)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+			defer cancel()
+			f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
+			if err == nil {
+				f.Close()
+			}
+			opened <- err
+		}()
+		synctest.Wait()
+		close(answer)
+		synctest.Wait()
+		close(reading)
+		if err := <-opened; err != nil {
+			t.Error(err)
+		}
+	})
 }
