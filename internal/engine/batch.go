@@ -54,11 +54,11 @@ type batch struct {
 
 // asked says who wants a batch.
 type asked struct {
-	opened   bool   // it was opened, so it no longer counts as "ahead"
-	refs     int    // Opens that wait for it, plus files open on it
-	waiting  int    // Opens that wait for it
-	askedAs  uint64 // schedule.opens when an Open first began to wait; 0: none has
-	openedAs uint64 // schedule.opens when it was last opened
+	opened   bool // it was opened, so it no longer counts as "ahead"
+	refs     int  // Opens that wait for it, plus files open on it
+	waiting  int  // Opens that wait for it
+	askedAs  turn // of the Open that waits longest; 0: none has waited
+	openedAs turn // of the last Open
 
 	triedAt uint64    // ledger.returns when a worker last took it to lay it out
 	short   time.Time // since when it, or a load for it, waits for memory; zero: it does not wait

@@ -229,11 +229,12 @@ func (e *Engine) Describe(ctx context.Context, k Key) (catalog.Description, erro
 	form := e.streams.UsualForm(k.Shard)
 	e.mu.Unlock()
 	key := Key{Shard: k.Shard, Epoch: k.Epoch, Batch: k.Batch, Part: e.catalog.Options.PartOf(form)}
-	b, err := e.readers.hold(ctx, key, form)
+	as := e.schedule.newTurn()
+	b, err := e.readers.hold(ctx, key, form, as)
 	if errors.Is(err, ErrMachine) && ctx.Err() == nil && e.catalog.Options.HasArrays(key.Part) {
 		// An array that is gone fails only what shows it: what the images show is known without.
 		key.Part = catalog.Images
-		b, err = e.readers.hold(ctx, key, e.catalog.TensorForm())
+		b, err = e.readers.hold(ctx, key, e.catalog.TensorForm(), as)
 	}
 	if err != nil {
 		return catalog.Description{}, err
@@ -263,19 +264,20 @@ func (e *Engine) Open(ctx context.Context, k Key, form layout.Form) (*File, erro
 		return nil, fmt.Errorf("%w: %s without a GPU", ErrNotExist, e.catalog.Options.FileName(k, form))
 	}
 	k.Part = e.catalog.Options.PartOf(form)
-	b, err := e.readers.hold(ctx, k, form)
+	as := e.schedule.newTurn()
+	b, err := e.readers.hold(ctx, k, form, as)
 	for err == nil && b.form != form {
 		source, next := b, form
 		if b.form == layout.CUDA || form == layout.CUDA && b.spec.Order != e.opts.Layout {
 			next = e.catalog.TensorForm() // the pixels on the GPU have the batch's own form
 		}
-		b, err = e.readers.holdCopy(ctx, source, next)
+		b, err = e.readers.holdCopy(ctx, source, next, as)
 		away := errors.Is(err, errAway)
 		if away {
 			e.forget(source)
 		}
 		if away || errors.Is(err, errGone) {
-			b, err = e.readers.hold(ctx, k, form)
+			b, err = e.readers.hold(ctx, k, form, as)
 		}
 	}
 	if err != nil {

@@ -26,11 +26,11 @@ type check struct {
 
 // hold returns a complete batch, made in form unless it exists already. The caller releases it
 // with unhold.
-func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, error) {
+func (r *readers) hold(ctx context.Context, k Key, form layout.Form, as turn) (*batch, error) {
 	if err := r.checkKnown(ctx, k); err != nil {
 		return nil, err
 	}
-	b, isReady, err := r.join(k, form)
+	b, isReady, err := r.join(k, form, as)
 	switch {
 	case err != nil:
 		return nil, err
@@ -42,7 +42,7 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 	r.meter.count(func(s *BatchStats) { s.Waiting++ })
 	err = r.await(ctx, b, k.String())
 	for err == errGone {
-		if b, isReady, err = r.join(k, form); err == nil && !isReady {
+		if b, isReady, err = r.join(k, form, as); err == nil && !isReady {
 			err = r.await(ctx, b, k.String())
 		}
 	}
@@ -60,8 +60,8 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form) (*batch, er
 // holdCopy returns a batch in another form. The caller holds the source until then. Concurrent
 // callers share one copy; interrupting one of them does not end it for the others. The error is
 // errGone if the batch is no longer there.
-func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form) (*batch, error) {
-	c, isReady, err := r.joinCopy(b, form)
+func (r *readers) holdCopy(ctx context.Context, b *batch, form layout.Form, as turn) (*batch, error) {
+	c, isReady, err := r.joinCopy(b, form, as)
 	if err != nil || isReady {
 		return c, err
 	}
@@ -188,7 +188,7 @@ func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 }
 
 // join holds a batch for an Open, which waits for it unless it is ready.
-func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err error) {
+func (all *batches) join(k Key, form layout.Form, as turn) (b *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.closed {
@@ -201,13 +201,13 @@ func (all *batches) join(k Key, form layout.Form) (b *batch, isReady bool, err e
 	} else if b.state == wanted && b.slots == nil {
 		b.form = made
 	}
-	all.schedule.addOpen(b)
+	all.schedule.addOpen(b, as)
 	all.streams.Follow(k, form)
 	return b, b.state == ready, nil
 }
 
 // joinCopy holds the copy of a complete batch for an Open. The caller holds the source until then.
-func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady bool, err error) {
+func (all *batches) joinCopy(source *batch, form layout.Form, as turn) (c *batch, isReady bool, err error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	defer all.letGo(source)
@@ -217,7 +217,7 @@ func (all *batches) joinCopy(source *batch, form layout.Form) (c *batch, isReady
 	if c = source.copies[form]; c == nil {
 		c = all.newCopy(source, form)
 	}
-	all.schedule.addOpen(c)
+	all.schedule.addOpen(c, as)
 	c.holdSource()
 	return c, c.state == ready, nil
 }

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -254,37 +255,54 @@ func TestBatchMadeAheadIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestReplacementsTakeTurns: two batches, whose bad samples are replaced by one that is far larger
-// than the index lets expect, are made one after the other if there is no room for both beside it.
+// TestReplacementsTakeTurns: batches whose bad samples are replaced by one that is far larger than
+// the index lets expect are made one after the other, if there is no room for two beside it. One
+// that gives way keeps its turn: it is not made after all that others read meanwhile.
 func TestReplacementsTakeTurns(t *testing.T) {
+	const each = 4 // batches that the first and the last reader read
 	growing, err := growing()
 	testkit.Must(t, err)
 	dir := t.TempDir()
-	for i := range 2 {
+	for i := range 2*each + 1 {
 		var data bytes.Buffer
 		testkit.Must(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, 100, 100))))
 		data.Bytes()[data.Len()/2] ^= 0xff
 		writeFile(t, filepath.Join(dir, fmt.Sprintf("%d.png", i)), data.Bytes())
 	}
-	writeFile(t, filepath.Join(dir, "2.png"), growing[1]) // takes 22 MB
+	writeFile(t, filepath.Join(dir, "x.png"), growing[1]) // takes 22 MB
 	ds := openDataset(t, dir)
 	synctest.Test(t, func(t *testing.T) {
 		o := testOptions()
-		o.Anonymous, o.PrefetchDepth, o.BatchSize, o.OnError = true, 0, 1, Replace
+		o.Anonymous, o.PrefetchDepth, o.BatchSize, o.BatchWorkers, o.OnError = true, 0, 1, 2, Replace
 		o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
-		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+32<<20
+		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+34<<20
 		e, err := build(ds, o)
 		testkit.Must(t, err)
 		e.wrapLoaders(func(l loader) loader {
 			return faultyLoader{l, func(int64) error {
-				time.Sleep(stallAfter / 4) // both have begun
+				time.Sleep(stallAfter / 4) // two have begun
 				return nil
 			}}
 		})
 		e.start()
 		var readers sync.WaitGroup
-		for batch := range 2 {
-			readers.Go(func() { read(t, e, Key{Batch: batch}, layout.NHWCForm) })
+		var next, others atomic.Int64
+		next.Store(-1)
+		one := func() { read(t, e, Key{Batch: int(next.Add(1))}, layout.NHWCForm) }
+		for i := range 3 {
+			readers.Go(func() {
+				if i == 1 {
+					if one(); others.Load() > 2 {
+						t.Errorf("%d others were made before the second one", others.Load())
+					}
+					return
+				}
+				for range each {
+					one()
+					others.Add(1)
+				}
+			})
+			synctest.Wait() // it has asked
 		}
 		readers.Wait()
 		if n := e.Stats().Memory.Peak; n > o.MemoryLimit {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/catalog"
@@ -11,9 +12,15 @@ import (
 type schedule struct {
 	*batches
 
-	opens uint64          // counts Opens
+	opens atomic.Uint64   // counts Opens; the lock does not guard it
 	in    [ready][]*batch // batches that are not complete, by state, in the order in which they reached it
 }
+
+// A turn is the place of an Open in the order of all Opens. The Open keeps it until it has its
+// batch, even if what it waited for gave way and is made anew.
+type turn uint64
+
+func (s *schedule) newTurn() turn { return turn(s.opens.Add(1)) }
 
 // move brings a batch into a state.
 func (s *schedule) move(b *batch, to state) {
@@ -27,14 +34,13 @@ func (s *schedule) move(b *batch, to state) {
 
 // addOpen holds a batch for an Open. Unless it is ready, the Open waits for it, and it goes before
 // what is only prefetched.
-func (s *schedule) addOpen(b *batch) {
-	s.opens++
-	b.openedAs, b.opened = s.opens, true
+func (s *schedule) addOpen(b *batch, as turn) {
+	b.openedAs, b.opened = max(b.openedAs, as), true
 	if b.refs++; b.state == ready {
 		return
 	}
-	if b.waiting++; b.waiting == 1 {
-		b.askedAs = s.opens
+	if b.waiting++; b.waiting == 1 || as < b.askedAs {
+		b.askedAs = as
 	}
 	s.takeWork.Broadcast()
 	s.flow.room.some.Signal()

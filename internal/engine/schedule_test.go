@@ -30,8 +30,7 @@ func (e *Engine) ask(k Key) *batch {
 	e.batches.streams.Follow(b.key, layout.NHWCForm)
 	b.opened = true
 	b.waiting++
-	e.batches.schedule.opens++
-	b.askedAs = e.batches.schedule.opens
+	b.askedAs = e.batches.schedule.newTurn()
 	return b
 }
 
