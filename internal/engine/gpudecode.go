@@ -147,10 +147,22 @@ func (w *gpuWorker) make(hands []*load) {
 		case err == nil:
 			err = l.plan()
 		case errors.Is(err, errNoRoom):
-			err, l.item.asks, l.item.again = errNoRoom, amount{onGPU: true}, true
+			l.item.asks, l.item.again = w.lacked(l, err), true
+			err = errNoRoom
 		}
 		w.leave(l, err, len(hands) > 1)
 	}
+}
+
+// lacked is what there was too little of to make a load's sample: room for the staging buffer,
+// beside what batches leave in any case, or memory on the GPU.
+func (w *gpuWorker) lacked(l *load, err error) amount {
+	staging, ok := errors.AsType[noStaging](err)
+	if !ok {
+		return amount{onGPU: true}
+	}
+	ledger := w.batches.memory.ledger
+	return amount{input: l.input.asked, drawing: int64(staging) + ledger.load + ledger.drawing}
 }
 
 // letGo leaves any other attempt at a load's item to the drawers, unless nobody else may make it.
@@ -245,10 +257,15 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 	return made, nil
 }
 
-// runOnDevice makes samples as planned, in the batch's slot if that is there. The error is
-// errNoRoom if there is no memory for the staging buffer.
+// runOnDevice makes samples as planned, in the batch's slot if that is there. The error is a
+// noStaging if there is no memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
 	all, b := w.batches, on[0].item.batch
+	all.mu.Lock()
+	for _, l := range on {
+		all.flow.room.notLarge(l) // the staging buffer takes this room
+	}
+	all.mu.Unlock()
 	if err := w.growStaging(b, plan.Host()); err != nil {
 		return 0, err
 	}
@@ -384,8 +401,14 @@ func (w *gpuWorker) planOnDevice(on []*load, in *gpu.Slot) (plan *gpu.Plan, plan
 	return nil, nil, rest
 }
 
+// A noStaging is an errNoRoom: there is no room for a staging buffer of so many bytes.
+type noStaging int64
+
+func (n noStaging) Error() string { return errNoRoom.Error() }
+func (n noStaging) Unwrap() error { return errNoRoom }
+
 // growStaging makes the worker's staging buffer at least n bytes large. Other memory gives way only
-// if processors cannot make the samples instead. The error may be errNoRoom.
+// if processors cannot make the samples instead. The error may be a noStaging.
 func (w *gpuWorker) growStaging(b *batch, n int) error {
 	if w.staging != nil && len(w.staging.Bytes()) >= n {
 		return nil
@@ -398,6 +421,9 @@ func (w *gpuWorker) growStaging(b *batch, n int) error {
 		buf, err = all.memory.buffer(b, size)
 	} else if buf, err = all.memory.pool.Get(size); err != nil {
 		err = errNoRoom
+	}
+	if err == errNoRoom {
+		return noStaging(size)
 	}
 	if err != nil {
 		return err

@@ -10,8 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/batchfs/batchfs/cache"
@@ -286,5 +288,58 @@ func TestNVJPEGKeepsItsRoom(t *testing.T) {
 				t.Error("other bytes")
 			}
 		}
+	}
+}
+
+// TestNVJPEGStagingTakesTurns: batches that each need a staging buffer for nvJPEG are made one
+// after the other, if there is no room for two batches beside one; an open fails at once if there
+// is no room for it beside a single batch. Without turns, the attempts would wake one another.
+func TestNVJPEGStagingTakesTurns(t *testing.T) {
+	if !fakegpu.Kernels {
+		t.Skip("SKIPPED: the GPU's kernels need cgo here")
+	}
+	ds := openDataset(t, jpegDir(t, 3))
+	for room, want := range map[int64]error{14 << 20: ErrNoMemory, 24 << 20: nil} {
+		synctest.Test(t, func(t *testing.T) {
+			o := testOptions()
+			o.Anonymous, o.PrefetchDepth, o.BatchSize, o.BatchWorkers, o.DecodeOnDevice = true, 0, 1, 2, true
+			o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
+			o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+room
+			o.Device = gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
+			name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
+			testkit.Must(t, err)
+			o.NVJPEG = name
+			e, err := build(ds, o)
+			testkit.Must(t, err)
+			var reads atomic.Int64
+			e.wrapLoaders(func(l loader) loader {
+				return faultyLoader{l, func(int64) error {
+					if reads.Add(1) > 100 {
+						return errors.New("read again and again")
+					}
+					return nil
+				}}
+			})
+			e.start()
+			began := time.Now()
+			var readers sync.WaitGroup
+			for batch := range 3 {
+				readers.Go(func() {
+					f, err := e.Open(t.Context(), Key{Batch: batch}, layout.NHWCForm)
+					if err == nil {
+						f.Close()
+					}
+					if !errors.Is(err, want) {
+						t.Errorf("%d bytes: %v", room, err)
+					}
+				})
+			}
+			if readers.Wait(); time.Since(began) > time.Minute {
+				t.Error("a memory wait passed")
+			}
+			if err := e.Close(); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -116,7 +116,7 @@ func (r *room) admitNext() bool {
 
 // giveWayTo has the least important batch that waits give up its memory, for the first one, and
 // begin anew, in its turn. Each of them may hold what the other one waits for, as it was not known
-// how much their samples take: some replace bad ones.
+// how much their samples take: some replace bad ones, or need a GPU's staging buffer.
 func (r *room) giveWayTo(first *batch) bool {
 	last := first
 	for _, it := range r.waiting {
