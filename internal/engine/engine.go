@@ -59,6 +59,8 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	all.flow.room.some.L = &all.mu
 	m.batches = eviction{all} // before the cache, which takes its memory from batches
 	all.caches = openCaches(c, m, all.meter.stalled, all.flow.readsFree)
+	_, sum := m.ledger.usage(useIndex)
+	m.fixed.Store(sum) // also what caches take while they are empty
 	m.presize(c)
 	return &Engine{all, &readers{all, map[Key]*check{}}}, nil
 }

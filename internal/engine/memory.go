@@ -21,7 +21,7 @@ type memory struct {
 	store  *pinned.Store
 	pool   *pinned.Pool
 	log    *slog.Logger
-	fixed  atomic.Int64    // bytes that never give way: the process, the index, what others reserved
+	fixed  atomic.Int64    // bytes that never give way: the process, the index, empty caches, what others reserved
 	warned sync.Once       // reports that batch memory is not page-locked
 	inputs *pinned.Account // encoded samples
 	rest   *pinned.Account // other buffers of loads and drawers

@@ -133,3 +133,23 @@ func TestExtremeSettings(t *testing.T) {
 		}
 	}
 }
+
+// TestRoomForBatches: a batch that takes all the room there is said to be fits: what never gives
+// way is not counted as room.
+func TestRoomForBatches(t *testing.T) {
+	dirs, _ := pagedDatasets(t)
+	images, masks := maskDirs(t, 64)
+	for name, e := range map[string]*Engine{
+		"a cache":          start(t, images, func(o *Options) { o.CachePolicy, o.CacheSize = cache.Static, 1<<20 }),
+		"compressed pages": start(t, dirs["parquet"]),
+		"masks":            startMasks(t, images, masks, 64, func(o *Options) { o.OnError = Zero }),
+	} {
+		e.memory.pool.Trim()
+		if room := e.RoomForBatches(); e.memory.ledger.reserve(useBatches, room+1) || !e.memory.ledger.reserve(useBatches, room) {
+			_, sum := e.memory.ledger.usage(useBatches)
+			t.Errorf("%s: not %d bytes are left of %d, but %d", name, room, e.opts.MemoryLimit, e.opts.MemoryLimit-sum)
+		} else {
+			e.memory.ledger.release(useBatches, room)
+		}
+	}
+}
