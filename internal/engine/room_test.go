@@ -313,3 +313,42 @@ func TestReplacementsTakeTurns(t *testing.T) {
 		}
 	})
 }
+
+// TestCopiesWaitTheirTurn: what a sample of a batch waits for is not taken by copies of another
+// batch, that are opened later, one after the other.
+func TestCopiesWaitTheirTurn(t *testing.T) {
+	growing, err := growing()
+	testkit.Must(t, err)
+	dir := t.TempDir()
+	var data bytes.Buffer
+	testkit.Must(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, 100, 100))))
+	writeFile(t, filepath.Join(dir, "0.png"), data.Bytes())
+	writeFile(t, filepath.Join(dir, "x.png"), growing[1]) // takes 22 MB
+	inBubble(t, openDataset(t, dir), func(o *Options) {
+		o.PrefetchDepth, o.BatchSize, o.BatchWorkers = 0, 1, 2
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
+		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+43<<20
+	}, func(t *testing.T, e *Engine) {
+		source := open(t, e, Key{}, layout.NHWCForm)
+		var readers sync.WaitGroup
+		var later atomic.Int64
+		for i, form := range []layout.Form{layout.NCHWForm, layout.NPY, layout.SafeTensors} {
+			readers.Go(func() {
+				time.Sleep(time.Duration(2*i) * time.Millisecond)
+				for range 20 {
+					f := open(t, e, Key{}, form)
+					time.Sleep(6 * time.Millisecond)
+					f.Close()
+					later.Add(1)
+				}
+			})
+		}
+		time.Sleep(7 * time.Millisecond)
+		read(t, e, Key{Batch: 1}, layout.NHWCForm)
+		if n := later.Load(); n > 6 {
+			t.Errorf("%d copies were made before it", n)
+		}
+		readers.Wait()
+		source.Close()
+	})
+}

@@ -51,9 +51,9 @@ func (s *schedule) addOpen(b *batch, as turn) {
 
 // nextToLayOut picks the batch to lay out next, or nil if it is too early or memory is short. It
 // considers only the most important batch, and only once those before it were laid out or refused:
-// no later batch takes the memory that they wait for. Copies are picked separately, but a copy that
-// waits for memory holds batches back, too. Batches that wait for memory on a GPU hold up nothing
-// else.
+// no later batch, and no later copy, takes the memory that they or their samples wait for. Copies
+// are picked separately, but one that waits for memory holds batches back, too. Batches that wait
+// for memory on a GPU hold up nothing else.
 func (s *schedule) nextToLayOut(t task) *batch {
 	// This comes first, as it is known at once, and there may be hundreds of batches in the queue.
 	some := slices.ContainsFunc(s.in[wanted], func(b *batch) bool { return b.waiting > 0 && b.task() == t })
@@ -67,7 +67,7 @@ func (s *schedule) nextToLayOut(t task) *batch {
 	switch {
 	case b == nil || b.task() != t,
 		b.refused() && b.triedAt == s.memory.ledger.returns(),
-		t == toMake && s.waitsBefore(b),
+		t != toSend && s.waitsBefore(b),
 		slices.ContainsFunc(s.in[layingOut], func(l *batch) bool { return sameMemory(t)(l) && s.goesBefore(l, b) }),
 		t == toMake && !s.mayBegin(b):
 		return nil
