@@ -1,11 +1,18 @@
 package engine
 
 import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/testkit"
+	"github.com/batchfs/batchfs/layout"
 )
 
 // TestAllocatingIsNotHanging: reads that the kernel has wait while it allocates a large buffer do
@@ -38,4 +45,53 @@ func TestAllocatingIsNotHanging(t *testing.T) {
 		time.Sleep(stallAfter / 2)
 		finds(1)
 	})
+}
+
+// TestHangingReadKeepsNoTurn: while a read of a batch hangs, and holds the memory that another
+// sample of that batch waits for, a batch of another shard is made. The first one is made once the
+// read returns.
+func TestHangingReadKeepsNoTurn(t *testing.T) {
+	dir := t.TempDir()
+	for i, side := range []int{1800, 1800, 50, 50} {
+		writePPM(t, filepath.Join(dir, fmt.Sprintf("%d.ppm", i)), side, side, picture(i, side, side))
+	}
+	ds := openDataset(t, dir)
+	synctest.Test(t, func(t *testing.T) {
+		o := testOptions()
+		o.Anonymous, o.PrefetchDepth, o.BatchSize, o.Shards = true, 0, 2, 2
+		o.Transform = resample.Options{Mode: resample.Stretch, Height: 200, Width: 200}
+		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+24<<20
+		e, err := build(ds, o)
+		testkit.Must(t, err)
+		answer := make(chan struct{})
+		e.wrapLoaders(func(l loader) loader { return readLoader{l, answer} })
+		e.start()
+		time.Sleep(time.Millisecond) // the time of a read is not 0
+		var reader sync.WaitGroup
+		reader.Go(func() { read(t, e, Key{}, layout.NHWCForm) })
+		began := time.Now()
+		time.Sleep(2 * stallAfter)
+		read(t, e, Key{Shard: 1}, layout.NHWCForm)
+		close(answer)
+		if reader.Wait(); time.Since(began) > time.Minute {
+			t.Errorf("they took %v", time.Since(began))
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A readLoader's reads of the first sample hang once they have its bytes.
+type readLoader struct {
+	loader
+	answer chan struct{}
+}
+
+func (l readLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
+	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
+	if id == 0 {
+		<-l.answer
+	}
+	return data, read, seen, err
 }

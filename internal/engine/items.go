@@ -184,6 +184,6 @@ func (l *load) storageAnswered() {
 	}
 	l.stalled = false
 	all.flow.hungReads.count.Add(-1)
-	all.flow.moreSlots(len(all.flow.drawers)) // its batch hands out slots again
-	all.takeWork.Broadcast()
+	all.flow.resume() // its batch hands out slots again
+	all.flow.room.some.Signal()
 }

@@ -153,11 +153,12 @@ func (s *schedule) hasSlots(b *batch) bool {
 	return len(b.todo) > 0 && !s.flow.room.hasWaiting(b) && !s.flow.hungReads.hangs(b) && (b.finished > 0 || s.flow.hungReads.mayHang(b))
 }
 
-// firstWaiting is the number of the item that gets memory first; -1: none is waiting.
+// firstWaiting is the number of the item that gets memory first; -1: none is waiting. Items of a
+// batch of which a read hangs wait until that returns: with them, it could not be completed either.
 func (s *schedule) firstWaiting() int {
 	first, waiting := -1, s.flow.room.waiting
 	for i, it := range waiting {
-		if first < 0 || s.goesBefore(it.batch, waiting[first].batch) {
+		if !s.flow.hungReads.hangs(it.batch) && (first < 0 || s.goesBefore(it.batch, waiting[first].batch)) {
 			first = i
 		}
 	}
