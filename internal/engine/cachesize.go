@@ -117,8 +117,12 @@ func (c Budget) encodedSize(i int) int64 {
 }
 
 // largest is what the largest sample of a batch may take while it is made, if that exceeds the room
-// that is always there; otherwise 0.
+// that is always there; otherwise 0. With nvJPEG, samples take memory like that of batches, from
+// which such room would be kept.
 func (c Budget) largest(slots []shard.Slot, part catalog.Part) int64 {
+	if c.Options.NVJPEG != "" {
+		return 0
+	}
 	const perPixel = 16                        // more than any codec and the resizer take
 	input, pixels := c.Pages.Largest, int64(0) // a page, or otherwise a sample as stored, and unpacked
 	for _, s := range slots {

@@ -147,22 +147,11 @@ func (w *gpuWorker) make(hands []*load) {
 		case err == nil:
 			err = l.plan()
 		case errors.Is(err, errNoRoom):
-			l.item.asks, l.item.again = w.lacked(l, err), true
-			err = errNoRoom
+			staging, _ := errors.AsType[noStaging](err)
+			err, l.item.asks, l.item.again = errNoRoom, amount{onGPU: true, staging: int64(staging)}, true
 		}
 		w.leave(l, err, len(hands) > 1)
 	}
-}
-
-// lacked is what there was too little of to make a load's sample: room for the staging buffer,
-// beside what batches leave in any case, or memory on the GPU.
-func (w *gpuWorker) lacked(l *load, err error) amount {
-	staging, ok := errors.AsType[noStaging](err)
-	if !ok {
-		return amount{onGPU: true}
-	}
-	ledger := w.batches.memory.ledger
-	return amount{input: l.input.asked, drawing: int64(staging) + ledger.load + ledger.drawing}
 }
 
 // letGo leaves any other attempt at a load's item to the drawers, unless nobody else may make it.
@@ -261,11 +250,6 @@ func (w *gpuWorker) makeOnDevice(of []*load) (made int, err error) {
 // noStaging if there is no memory for the staging buffer.
 func (w *gpuWorker) runOnDevice(plan *gpu.Plan, on []*load, in *gpu.Slot) (made int, err error) {
 	all, b := w.batches, on[0].item.batch
-	all.mu.Lock()
-	for _, l := range on {
-		all.flow.room.notLarge(l) // the staging buffer takes this room
-	}
-	all.mu.Unlock()
 	if err := w.growStaging(b, plan.Host()); err != nil {
 		return 0, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fakegpu"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/testkit"
@@ -298,18 +299,22 @@ func TestNVJPEGStagingTakesTurns(t *testing.T) {
 	if !fakegpu.Kernels {
 		t.Skip("SKIPPED: the GPU's kernels need cgo here")
 	}
-	ds := openDataset(t, jpegDir(t, 3))
-	for room, want := range map[int64]error{14 << 20: ErrNoMemory, 24 << 20: nil} {
+	small, large := openDataset(t, jpegDir(t, 3)), openDataset(t, written(t, 3, madeOnce(colors(1400, 1000))))
+	for _, of := range []struct {
+		ds   *dataset.Dataset
+		room int64
+		want error
+	}{{small, 14 << 20, ErrNoMemory}, {small, 24 << 20, nil}, {large, 46 << 20, nil}} {
 		synctest.Test(t, func(t *testing.T) {
 			o := testOptions()
 			o.Anonymous, o.PrefetchDepth, o.BatchSize, o.BatchWorkers, o.DecodeOnDevice = true, 0, 1, 2, true
 			o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
-			o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+room
+			o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+of.room
 			o.Device = gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
 			name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
 			testkit.Must(t, err)
 			o.NVJPEG = name
-			e, err := build(ds, o)
+			e, err := build(of.ds, o)
 			testkit.Must(t, err)
 			var reads atomic.Int64
 			e.wrapLoaders(func(l loader) loader {
@@ -329,8 +334,8 @@ func TestNVJPEGStagingTakesTurns(t *testing.T) {
 					if err == nil {
 						f.Close()
 					}
-					if !errors.Is(err, want) {
-						t.Errorf("%d bytes: %v", room, err)
+					if !errors.Is(err, of.want) {
+						t.Errorf("%d bytes: %v", of.room, err)
 					}
 				})
 			}

@@ -26,14 +26,15 @@ type room struct {
 type amount struct {
 	input   int64  // encoded
 	drawing int64  // while its pixels are made, beside its batch; 0: not known yet
-	onGPU   bool   // the GPU had too little memory for it
+	onGPU   bool   // there was too little memory to make it on the GPU
+	staging int64  // of a buffer for that, which the memory limit had no room for; 0: it was the GPU's own memory
 	refused uint64 // ledger.returns when it began to wait
 }
 
 // add ends an attempt that was refused memory, and has its item wait. It returns an error, and does
 // nothing, if there can never be so much.
 func (r *room) add(l *load) error {
-	if err := r.memory.fits(l.item.batch, l.item.asks.input, l.item.asks.drawing); err != nil {
+	if err := r.memory.fits(l.item.batch, l.item.asks.input+l.item.asks.staging, l.item.asks.drawing); err != nil {
 		return err
 	}
 	l.input.giveBack()
@@ -89,7 +90,7 @@ func (r *room) admitNext() bool {
 		return true
 	}
 	it := r.waiting[first]
-	n := it.asks.input + it.asks.drawing
+	n := it.asks.input + it.asks.drawing + it.asks.staging
 	if n == 0 {
 		return false
 	}
@@ -131,14 +132,16 @@ func (r *room) giveWayTo(first *batch) bool {
 	return true
 }
 
-// admitAny admits the first item, or one that takes no more than the room that is left for one.
+// admitAny admits the first item, or one that takes no more than the room that is left for one. Of
+// those that were to be made on the GPU, it admits only the first: their attempts, each of which
+// gives back memory, would have one another tried again and again.
 func (r *room) admitAny(first int, only bool) bool {
 	if r.admit(first, only) {
 		return true
 	}
 	ledger := r.memory.ledger
 	for i, it := range r.waiting {
-		if it.asks.input <= ledger.load && it.asks.drawing <= ledger.drawing && r.admit(i, only) {
+		if !it.asks.onGPU && it.asks.input <= ledger.load && it.asks.drawing <= ledger.drawing && r.admit(i, only) {
 			return true
 		}
 	}
