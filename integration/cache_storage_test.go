@@ -76,36 +76,6 @@ func TestStorageFails(t *testing.T) {
 	}
 }
 
-// TestStorageFailureIsNoBadFile: under every policy, a sample that the storage does not
-// deliver fails its batch, pixels and documents alike. Nothing replaces it, and the failure
-// leaves no trace.
-func TestStorageFailureIsNoBadFile(t *testing.T) {
-	for _, onError := range []string{"replace", "zero"} {
-		t.Run(onError, func(t *testing.T) {
-			t.Parallel()
-			s := newStorage(t)
-			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--on-error", onError, "--prefetch-queue-depth", "0")...)
-			const id = 5
-			s.fail(t, id)
-			for range 2 {
-				for _, form := range []layout.Form{layout.NHWCForm, layout.PNG, layout.JSON, layout.Labels} {
-					expectOpen(t, m.path(0, 0, 1, form), unix.EIO)
-				}
-				readStorage(t, m, 0, 1)
-			}
-			s.order(t, "heal")
-			readStorage(t, m, 1)
-			readStorage(t, m, 0)
-			if doc := m.batchDoc(t, 0, 0, 1); doc.Samples[1].Status != "ok" || doc.Samples[1].ID != id {
-				t.Errorf("when it was well again: %+v", doc)
-			}
-			if lines := m.badLines(t); len(lines) != 0 {
-				t.Errorf("errors.jsonl says %+v", lines)
-			}
-		})
-	}
-}
-
 // TestStorageFailsBehindTheCache: cached samples need no storage.
 func TestStorageFailsBehindTheCache(t *testing.T) {
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
@@ -121,26 +91,6 @@ func TestStorageFailsBehindTheCache(t *testing.T) {
 			readStorage(t, m, 2)
 			if d := m.stats(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
 				t.Errorf("%d errors, %d reads, %d hits", d.Errors, d.Storage.Reads, d.epoch(2).Hits)
-			}
-		})
-	}
-}
-
-// TestStorageReadsShort: after short reads of any size, the rest is read.
-func TestStorageReadsShort(t *testing.T) {
-	for _, io := range []string{"direct", "buffered"} {
-		t.Run(io, func(t *testing.T) {
-			t.Parallel()
-			s := newStorage(t)
-			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io)...)
-			for epoch, most := range []int{700, 4096, 5000, 8192, 12_000} {
-				for id := range storageTiles {
-					s.order(t, fmt.Sprintf("short %s %d", tileName(id), most))
-				}
-				readStorage(t, m, epoch)
-			}
-			if n := m.stats(t).Errors; n != 0 {
-				t.Errorf("%d errors: %+v", n, m.badLines(t))
 			}
 		})
 	}

@@ -35,7 +35,7 @@ func TestHangupReopensLog(t *testing.T) {
 		return err == nil && !slices.Contains(open, log+".1")
 	})
 	m.readOneOf(t)
-	m.signal(t, syscall.SIGTERM)
+	m.signal(t, syscall.SIGINT)
 	m.wait(t)
 	if text, err := os.ReadFile(log); err != nil || len(text) == 0 {
 		t.Errorf("the new log: %q %v", text, err)

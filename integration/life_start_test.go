@@ -225,7 +225,7 @@ func TestOddPaths(t *testing.T) {
 	if err != nil || len(doc.Samples) != 4 || !strings.HasPrefix(doc.Samples[3].Path, "3 \"x\"\n") {
 		t.Errorf("%v: %s", err, text)
 	}
-	execute(t, "mount", "--batch-size", "4", dataset, dir).failed(t, "mounted there already")
+	execute(t, "mount", "--batch-size", "4", dataset, dir).failed(t, "batchfs is mounted there already", "batchfs umount ")
 	execute(t, "umount", dir).done(t)
 	d.gone(t)
 }

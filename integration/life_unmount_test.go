@@ -8,8 +8,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
@@ -30,18 +28,6 @@ func unmounted(t testing.TB, dir string) {
 	t.Helper()
 	if left, err := testkit.MountsBelow(dir); err != nil || len(left) > 0 {
 		t.Errorf("still mounted: %v %v", left, err)
-	}
-}
-
-// TestSignalsUnmount: an unused mount ends with the first signal, whichever it is.
-func TestSignalsUnmount(t *testing.T) {
-	dataset := tiles(t, 4, 2)
-	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		m := tileMount(t, dataset)
-		m.expectTiles(t, 0, 0, 2, layout.NHWCForm)
-		m.signal(t, s)
-		m.wait(t)
-		m.finish(t) // exit status 0, nothing left
 	}
 }
 
@@ -186,34 +172,6 @@ func TestUmountCommand(t *testing.T) {
 		umount(t, dataset).failed(t, "no batchfs is mounted there")
 		umount(t, "/proc").failed(t, "no batchfs is mounted there")
 	})
-}
-
-// TestTwoMounts: two daemons serve the same dataset at the same time without affecting each
-// other.
-func TestTwoMounts(t *testing.T) {
-	const side = 16
-	dataset := tiles(t, 32, side)
-	one, two := tileMount(t, dataset), tileMount(t, dataset, "--shuffle")
-	three := tileMount(t, dataset, "--read-path", "direct")
-	again := execute(t, "mount", dataset, one.dir)
-	again.failed(t, one.dir, "batchfs is mounted there already", "batchfs umount "+one.dir)
-	execute(t, "mount", dataset, one.epochDir(0, 0)).failed(t, "not empty")
-	for batch := range 8 {
-		for _, m := range []*mounted{one, three} {
-			m.expectTiles(t, 0, batch, side, layout.NHWCForm)
-		}
-		if errno, err := openErrno(two.path(0, 0, batch, layout.NHWCForm), unix.O_RDONLY); errno != 0 || err != nil {
-			t.Error(errno, err)
-		}
-	}
-	two.kill(t)
-	execute(t, "umount", two.dir).done(t)
-	one.readEpochs(t, side, 2)
-	one.finish(t)
-	three.readEpochs(t, side, 2)
-	if left, err := testkit.MountsBelow(suite.dir); err != nil || len(left) != 1 || left[0] != three.dir {
-		t.Errorf("mounted are %v (%v), not only %s", left, err, three.dir)
-	}
 }
 
 // readOneOf reads the first batch, of 2x2 tiles.
