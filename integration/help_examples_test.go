@@ -16,8 +16,8 @@ import (
 // TestExamplesOfHelp runs the examples in the help of every command, word for word, in a directory
 // with everything they mention: generated datasets, empty directories for mounts, and a mount for
 // the commands that look at one. s3:// is a store on this machine. Everything is run, but on a
-// smaller scale: no dataset is as large as ImageNet, measurements take only a moment, and the parts
-// of an array job run one after another on one machine.
+// smaller scale: no dataset is as large as ImageNet, batches are smaller, measurements take only a
+// moment, and the parts of an array job run one after another on one machine.
 func TestExamplesOfHelp(t *testing.T) {
 	inStageOfItsOwn(t)
 	skipWithoutFUSE(t)
@@ -78,7 +78,8 @@ func runExamples(t *testing.T, help, name, photos string) {
 		run("batchfs mount --daemon --batch-size 2 photos mnt")
 	}
 	run(strings.NewReplacer("batchfs profile", "batchfs profile --duration 10ms", "--raw-ratio auto", "--raw-ratio auto --duration 10ms",
-		"batchfs bench", "batchfs bench --rounds 1", "--images 1000", "--images 50", "--images 100", "--images 12").Replace(script))
+		"batchfs bench", "batchfs bench --rounds 1", "--images 1000", "--images 50", "--images 100", "--images 12",
+		"--batch-size 256", "--batch-size 16", "--batch-size 64", "--batch-size 8").Replace(script))
 }
 
 // helpOf returns what a command prints with --help.

@@ -59,9 +59,9 @@ func TestFoldersThatAreNotClasses(t *testing.T) {
 			execute(t, args...).failed(t, "not like classes", "hint: batchfs mount "+root+"/"+test.meant+" ...", "--as-classes")
 		}
 		unmounted(t, dir)
-		m := mountBatchfs(t, root, "--as-classes")
+		m := mountBatchfs(t, root, "--as-classes", "--batch-size", "1")
 		m.awaitLog(t, " images in ")
-		mountBatchfs(t, filepath.Join(root, test.meant))
+		mountBatchfs(t, filepath.Join(root, test.meant), "--batch-size", "1")
 	}
 }
 
