@@ -121,7 +121,7 @@ func TestCacheBudget(t *testing.T) {
 	plan := newOracle(t, u.dir, unequalSettings).plan
 	wants, plain := u.read(t, u.mount(t, "constant", 0), epochs, func(d statistics) { d.within(t, 0) })
 	for _, policy := range cachePolicies[:3] {
-		for _, limit := range []int64{2 << 20, 12 << 20, 24 << 20} {
+		for _, limit := range []int64{2 << 20, 24 << 20} {
 			t.Run(fmt.Sprintf("%s/%d", policy, limit), func(t *testing.T) {
 				m := u.mount(t, policy, limit)
 				most := int64(0)

@@ -34,65 +34,58 @@ func readStorage(t testing.TB, m *mounted, epoch int, without ...int) {
 // attempt; all other batches work. After the storage recovers, nothing is lost, though no
 // file has changed. Only faults of the file itself are recorded as its errors, in one line.
 func TestStorageFails(t *testing.T) {
-	for _, c := range []struct{ order, reason string }{{"fail", unix.EIO.Error()}, {"end", "changed"}} {
-		for _, io := range []string{"direct", "buffered"} {
-			t.Run(c.order+"/"+io, func(t *testing.T) {
-				t.Parallel()
-				s := newStorage(t)
-				m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", io)...)
-				readStorage(t, m, 0)
-				for round, id := range []int{5, 14} {
-					if c.order == "fail" {
-						s.fail(t, id)
-					} else {
-						s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
-					}
-					first := 10*round + 2 // batches prefetched before are intact
-					for epoch := first; epoch < first+3; epoch++ {
-						for _, form := range tensorForms() {
-							expectOpen(t, m.path(0, epoch, id/tileBatch, form), unix.EIO)
-						}
-						readStorage(t, m, epoch, id/tileBatch)
-					}
-					lines := slices.DeleteFunc(m.badLines(t), func(l badLine) bool { return l.ID != id })
-					if c.order == "fail" && (len(lines) != 0 || !strings.Contains(m.logged(), c.reason)) {
-						t.Errorf("of sample %d, errors.jsonl says %+v, the log %s", id, lines, m.logged())
-					}
-					if c.order != "fail" && (len(lines) != 1 || lines[0].Path != tileName(id) || !strings.Contains(lines[0].Reason, c.reason)) {
-						t.Errorf("of sample %d, errors.jsonl says %+v", id, lines)
-					}
-					s.order(t, "heal")
-					for epoch := range first + 4 {
-						readStorage(t, m, epoch)
-					}
+	for _, c := range []struct{ order, io, reason string }{{"fail", "buffered", unix.EIO.Error()}, {"end", "direct", "changed"}} {
+		t.Run(c.order, func(t *testing.T) {
+			t.Parallel()
+			s := newStorage(t)
+			m := tileMount(t, s.dir, cacheFlags("constant", 0, "--io", c.io)...)
+			readStorage(t, m, 0)
+			for round, id := range []int{5, 14} {
+				if c.order == "fail" {
+					s.fail(t, id)
+				} else {
+					s.order(t, fmt.Sprintf("%s %s 5000", c.order, tileName(id)))
 				}
-				for _, l := range m.badLines(t) {
-					if l.ID != 5 && l.ID != 14 {
-						t.Errorf("nothing was wrong with sample %d: %+v", l.ID, l)
+				first := 10*round + 2 // batches prefetched before are intact
+				for epoch := first; epoch < first+3; epoch++ {
+					for _, form := range tensorForms() {
+						expectOpen(t, m.path(0, epoch, id/tileBatch, form), unix.EIO)
 					}
+					readStorage(t, m, epoch, id/tileBatch)
 				}
-			})
-		}
+				lines := slices.DeleteFunc(m.badLines(t), func(l badLine) bool { return l.ID != id })
+				if c.order == "fail" && (len(lines) != 0 || !strings.Contains(m.logged(), c.reason)) {
+					t.Errorf("of sample %d, errors.jsonl says %+v, the log %s", id, lines, m.logged())
+				}
+				if c.order != "fail" && (len(lines) != 1 || lines[0].Path != tileName(id) || !strings.Contains(lines[0].Reason, c.reason)) {
+					t.Errorf("of sample %d, errors.jsonl says %+v", id, lines)
+				}
+				s.order(t, "heal")
+				for epoch := range first + 4 {
+					readStorage(t, m, epoch)
+				}
+			}
+			for _, l := range m.badLines(t) {
+				if l.ID != 5 && l.ID != 14 {
+					t.Errorf("nothing was wrong with sample %d: %+v", l.ID, l)
+				}
+			}
+		})
 	}
 }
 
 // TestStorageFailsBehindTheCache: cached samples need no storage.
 func TestStorageFailsBehindTheCache(t *testing.T) {
-	for _, policy := range []string{"constant", "static", "tinylfu"} {
-		t.Run(policy, func(t *testing.T) {
-			t.Parallel()
-			s := newStorage(t)
-			m := tileMount(t, s.dir, cacheFlags(policy, 4<<20, "--prefetch-queue-depth", "0")...)
-			readStorage(t, m, 0)
-			for id := range storageTiles {
-				s.fail(t, id)
-			}
-			readStorage(t, m, 1)
-			readStorage(t, m, 2)
-			if d := m.stats(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
-				t.Errorf("%d errors, %d reads, %d hits", d.Errors, d.Storage.Reads, d.epoch(2).Hits)
-			}
-		})
+	s := newStorage(t)
+	m := tileMount(t, s.dir, cacheFlags("constant", 4<<20, "--prefetch-queue-depth", "0")...)
+	readStorage(t, m, 0)
+	for id := range storageTiles {
+		s.fail(t, id)
+	}
+	readStorage(t, m, 1)
+	readStorage(t, m, 2)
+	if d := m.stats(t); d.Errors != 0 || d.Storage.Reads != storageTiles || d.epoch(2).Hits != storageTiles {
+		t.Errorf("%d errors, %d reads, %d hits", d.Errors, d.Storage.Reads, d.epoch(2).Hits)
 	}
 }
 

@@ -296,10 +296,10 @@ func rewrite(t testing.TB, path string, data []byte) {
 }
 
 // TestBadFilesReplacedOrZeroed: under these policies every batch opens, and its pixels and document
-// agree on what was done.
+// agree on what was done, and why.
 func TestBadFilesReplacedOrZeroed(t *testing.T) {
 	s := spoiltImages(t)
-	for _, policy := range []string{"replace", "zero"} {
+	for policy, why := range map[string]string{"zero": "zeroed unsupported", "replace": "replaced cats/02.png: unsupported"} {
 		t.Run(policy, func(t *testing.T) {
 			const fill = 77
 			m := spoiltMount(t, s, "--on-error", policy, "--fill", fmt.Sprint(fill))
@@ -308,6 +308,9 @@ func TestBadFilesReplacedOrZeroed(t *testing.T) {
 					t.Fatalf("batch %d has no good image", batch)
 				}
 				s.expectBatch(t, m, batch, fill, []slotDoc{s.slot(policy, 2*batch), s.slot(policy, 2*batch+1)})
+			}
+			if slots, _ := m.statuses(t, 1); !strings.HasPrefix(slots[0], why) || slots[1] != "ok" {
+				t.Errorf("the document says %q, not %q", slots, why)
 			}
 			s.expectReports(t, m)
 		})

@@ -76,14 +76,16 @@ func TestTinyMemoryLimit(t *testing.T) {
 }
 
 // TestBatchLargerThanMemory: a batch that can never fit is refused every time, in every
-// form, without allocating anything for it. Its size is known nevertheless.
+// form, without allocating anything for it. Its size is known nevertheless. The command why has
+// words and advice of their own for it, and for a bad file that nothing replaces.
 func TestBatchLargerThanMemory(t *testing.T) {
 	const side = 1024
 	dataset := filepath.Join(scratch(t), "images")
+	name := func(i int) string { return filepath.Join(dataset, fmt.Sprintf("%d.png", i)) }
 	for i := range 2 * tileBatch {
-		writeFile(t, filepath.Join(dataset, fmt.Sprintf("%d.png", i)), pngFile(1+i/tileBatch*(side-1), 1+i/tileBatch*(side-1), 7))
+		writeFile(t, name(i), pngFile(1+i/tileBatch*(side-1), 1+i/tileBatch*(side-1), 7))
 	}
-	m := tileMount(t, dataset, "--memory-limit", "36MiB")
+	m := tileMount(t, dataset, "--memory-limit", "36MiB", "--prefetch-queue-depth", "0", "--on-error", "replace")
 	for range 3 {
 		for _, form := range []layout.Form{layout.NHWCForm, layout.NPY, layout.PNG} {
 			expectOpen(t, m.path(0, 0, 1, form), unix.ENOMEM)
@@ -96,18 +98,19 @@ func TestBatchLargerThanMemory(t *testing.T) {
 	if s := m.stats(t).Memory; s.Peak > s.Limit || s.Batches >= side*side {
 		t.Errorf("memory: %+v", s)
 	}
-	// Samples that are too large are also refused before they are allocated.
-	bomb := filepath.Join(scratch(t), "bomb")
-	// The minimum number of bytes for that many pixels; with fewer it would count as
-	// corrupt.
-	writeFile(t, filepath.Join(bomb, "0.png"), pngFile(1, 1, 7))
-	writeFile(t, filepath.Join(bomb, "1.png"), append(pngClaiming(60000, 60000), make([]byte, 11<<20)...))
-	n := mountBatchfs(t, bomb, "--max-pixels", "4000000000", "--batch-size", "1", "--memory-limit", "64MiB")
-	if info, err := os.Stat(n.path(0, 0, 1, layout.NHWCForm)); err != nil || info.Size() != 3*60000*60000 {
-		t.Errorf("the size is %v (%v)", info, err)
+	why := func(batch int, words ...string) {
+		t.Helper()
+		out := execute(t, "why", m.path(0, 0, batch, layout.NPY)).done(t).out
+		for _, w := range words {
+			if !strings.Contains(out, w) {
+				t.Errorf("%q is not in\n%s", w, out)
+			}
+		}
 	}
-	expectOpen(t, n.path(0, 0, 1, layout.NHWCForm), unix.ENOMEM)
-	if rss := n.rss(t); rss > 512<<20 {
-		t.Errorf("the daemon takes %d bytes", rss)
+	why(1, "error 12, ENOMEM: cannot allocate memory, at ", "takes 12582912 bytes, and the memory limit leaves ", "what to do: raise --memory-limit")
+	for i := range tileBatch {
+		remove(t, name(i))
 	}
+	expectOpen(t, m.path(0, 0, 0, layout.NPY), unix.EIO)
+	why(0, "no sample of the shard can replace it", "--on-error zero goes on")
 }

@@ -84,27 +84,6 @@ func TestInterruptedOpen(t *testing.T) {
 	})
 }
 
-// TestAbandonedBatchIsGivenUp: the only waiting reader was interrupted and did not come
-// back.
-func TestAbandonedBatchIsGivenUp(t *testing.T) {
-	const side = storageSide
-	s := newStorage(t)
-	m := tileMount(t, s.dir, "--prefetch-queue-depth", "0")
-	defer s.order(t, "heal")
-	s.stall(t, 0)
-	only := m.partner(t, opener, m.path(0, 0, 0, layout.NHWCForm))
-	m.awaitWaiting(t, 1)
-	only.signal(t, syscall.SIGINT)
-	only.expect(t, "interrupted")
-	m.awaitWaiting(t, 0)
-	eventually(t, "nothing is made", func() bool { return m.stats(t).Batches.Making == 0 })
-	s.order(t, "heal")
-	m.expectTiles(t, 0, 0, side, layout.NHWCForm)
-	if st := m.stats(t); st.Batches.Decoded != 1 {
-		t.Errorf("%d batches were made, want 1", st.Batches.Decoded)
-	}
-}
-
 // TestNothingElseWaits: while opens of batches wait, all files without pixels can be read,
 // and stat works.
 func TestNothingElseWaits(t *testing.T) {
@@ -151,6 +130,7 @@ func TestNothingElseWaits(t *testing.T) {
 	}
 	expectOpen(t, m.path(0, 0, 4, layout.NHWCForm), unix.ENOENT)
 	expectOpen(t, filepath.Join(m.dir, "nothing"), unix.ENOENT)
+	expectOpen(t, filepath.Join(m.dir, "classes.txt"), unix.ENOENT) // tiles have no classes
 	if st := m.stats(t); st.Batches.Waiting != int64(len(waiting)) || st.Batches.Decoded != 0 {
 		t.Errorf("%d opens wait and %d batches are made; it was to be %d and none", st.Batches.Waiting, st.Batches.Decoded, len(waiting))
 	}

@@ -2,9 +2,7 @@ package integration
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,13 +66,6 @@ func TestBadFilesInDocuments(t *testing.T) {
 		expectOpen(t, m.path(0, 0, 1, layout.NPY), 0)
 		same("mended", 1, 0, "ok")
 	})
-	s := spoiltImages(t)
-	for policy, want := range map[string]string{"zero": "zeroed unsupported", "replace": "replaced cats/02.png: unsupported"} {
-		m := spoiltMount(t, s, "--on-error", policy)
-		if slots, _ := m.statuses(t, 1); !strings.HasPrefix(slots[0], want) || slots[1] != "ok" {
-			t.Errorf("%s: %q, not %q", policy, slots, want)
-		}
-	}
 }
 
 // TestWhy: the command says why a batch could not be opened, and what to do.
@@ -121,26 +112,4 @@ func TestWhy(t *testing.T) {
 		execute(t, "why", path).failed(t, "the daemon of the mount at "+m.dir+" has died", "batchfs umount "+m.dir+"\n")
 	}
 	execute(t, "umount", m.dir).done(t)
-}
-
-// TestWhyNoMemory: what the machine lacks has its own words and advice.
-func TestWhyNoMemory(t *testing.T) {
-	const side = 2048
-	data := filepath.Join(scratch(t), "images")
-	for i := range 2 {
-		writeFile(t, filepath.Join(data, fmt.Sprintf("%d.png", i)), pngFile(1+i*(side-1), 1+i*(side-1), 7))
-	}
-	m := mountBatchfs(t, data, "--batch-size", "1", "--memory-limit", "32MiB", "--prefetch-queue-depth", "0", "--on-error", "replace")
-	expectOpen(t, m.path(0, 0, 1, layout.NPY), unix.ENOMEM)
-	out := execute(t, "why", m.path(0, 0, 1, layout.NHWCForm)).done(t).out
-	for _, w := range []string{"error 12, ENOMEM: cannot allocate memory, at ", "takes 12587008 bytes, and the memory limit leaves ", "what to do: raise --memory-limit"} {
-		if !strings.Contains(out, w) {
-			t.Errorf("%q is not in\n%s", w, out)
-		}
-	}
-	check(t, os.Remove(filepath.Join(data, "0.png")))
-	expectOpen(t, m.path(0, 0, 0, layout.NPY), unix.EIO)
-	if out := execute(t, "why", m.path(0, 0, 0, layout.NPY)).done(t).out; !strings.Contains(out, "no sample of the shard can replace it") || !strings.Contains(out, "--on-error zero goes on") {
-		t.Errorf("with nothing to replace it:\n%s", out)
-	}
 }

@@ -26,13 +26,9 @@ func TestReadForms(t *testing.T) {
 	}{
 		{"plain", settings{batch: 9}},
 		{"nchw", settings{batch: 16, shards: 2, shuffle: true, seed: 1, nchw: true, fill: 7}},
-		{"gray", settings{batch: 16, shards: 3, shuffle: true, seed: 2, gray: true, fill: 200}},
 		{"gray nchw as stored", settings{batch: 16, shards: 3, gray: true, nchw: true, ignore: true}},
 		{"of one size", settings{batch: 10, shards: 4, shuffle: true, seed: 3, height: 501, width: 510, fill: 128}},
-		{"partial", settings{batch: 10, shards: 4, shuffle: true, seed: 4, last: shard.Partial}},
 		{"partial, the last one empty", settings{batch: 1, shards: 4, last: shard.Partial}},
-		{"drop", settings{batch: 10, shards: 4, shuffle: true, seed: 5, last: shard.Drop, stick: true}},
-		{"unpadded fill", settings{batch: 10, shards: 4, shuffle: true, seed: 6, unpadded: true}},
 		{"unpadded partial", settings{batch: 10, shards: 4, shuffle: true, seed: 7, unpadded: true, last: shard.Partial}},
 		{"unpadded drop, sticking", settings{batch: 10, shards: 4, shuffle: true, seed: 8, unpadded: true, last: shard.Drop, stick: true}},
 		{"one batch for all", settings{batch: 30, shards: 3, shuffle: true, seed: 9}},
