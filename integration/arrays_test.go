@@ -120,15 +120,25 @@ func newArrayed(t *testing.T) masked {
 	return m
 }
 
-// TestArraysInAStore: arrays that a manifest in a store names are the same as on a disk.
+// TestArraysInAStore: arrays that a manifest in a store names are the same as on a disk. The
+// requests for them are counted, too, and take no more memory than those for images alone.
 func TestArraysInAStore(t *testing.T) {
 	m := newArrayed(t)
 	check(t, os.Rename(filepath.Join(m.dir, "m.jsonl"), filepath.Join(m.dir, "metadata.jsonl")))
-	_, there := objectStore(t, filepath.Dir(m.dir))
+	server, there := objectStore(t, filepath.Dir(m.dir))
 	flags := strings.Fields("--targets arrays --shuffle --batch-size 4 --on-error replace")
 	want := allBatches(t, mountBatchfs(t, m.dir, flags...), 1)
 	for range 2 { // the first mount has kept what it read
-		sameFrom(t, want, 1, "s3://masked", append(flags, there...)...).finish(t)
+		before := server.Requests.Load()
+		m := sameFrom(t, want, 1, "s3://masked", append(flags, there...)...)
+		asked, stats := server.Requests.Load()-before, m.stats(t)
+		if n := stats.Storage.Store.Requests; n < asked {
+			t.Errorf("stats.json shows %d requests, and the store got %d", n, asked)
+		}
+		if index := stats.Memory.Index; index > 1024*96<<10*3/2 { // that of the most requests, and half as much
+			t.Errorf("the index takes %d bytes", index)
+		}
+		m.finish(t)
 	}
 	if len(want) != 2*4*6 {
 		t.Errorf("there are %d files", len(want))

@@ -62,6 +62,7 @@ func (e *OpenError) Unwrap() error { return e.Err }
 // first: on these depends which images are samples. The path may also be that of a folder that has
 // the images in one folder, and annotations in others.
 func Open(ctx context.Context, path string, o Options) (d *Dataset, err error) {
+	o.Source.ShareStores() // by the images and what belongs to them
 	d = &Dataset{options: o}
 	defer func() {
 		if err != nil {
@@ -214,7 +215,7 @@ func (d *Dataset) Close() (err error) {
 	if d.Found != nil {
 		err = errors.Join(err, d.Builder.Close())
 	}
-	return err
+	return errors.Join(err, d.options.Source.CloseStores())
 }
 
 // UnreadableMasks is how many files of masks were found to be bad when they were indexed, and why

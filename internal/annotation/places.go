@@ -46,13 +46,12 @@ func newPlaces(ctx context.Context, o *Options) *places {
 	return &places{
 		ctx: ctx, source: o.Source, report: o.Progress,
 		found: map[string]*dataset.Rows{}, listed: map[string][]string{}, bytes: map[string]int64{},
-		stores: stores{options: o.Source.Store, opened: map[string]store.Store{}, listed: map[string]store.Object{}},
+		stores: stores{source: &o.Source, listed: map[string]store.Object{}},
 	}
 }
 
 // close closes everything that was opened.
 func (p *places) close() {
-	p.stores.close()
 	for _, rows := range p.found {
 		if rows != nil {
 			_ = rows.Close()

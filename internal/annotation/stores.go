@@ -11,39 +11,20 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/archive"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
 // stores are the stores of paths that are URLs. Files below a listed folder may be read
 // concurrently.
 type stores struct {
-	options store.Options
-	opened  map[string]store.Store  // by the beginning of their URLs
-	listed  map[string]store.Object // by URL
-}
-
-// at returns the store of a URL, and the name there.
-func (s *stores) at(ctx context.Context, url string) (store.Store, string, error) {
-	place, name := store.Split(url)
-	if remote := s.opened[place]; remote != nil {
-		return remote, name, nil
-	}
-	remote, name, err := store.Open(ctx, url, s.options)
-	if err == nil {
-		s.opened[place] = remote
-	}
-	return remote, name, err
-}
-
-func (s *stores) close() {
-	for _, remote := range s.opened {
-		_ = remote.Close()
-	}
+	source *dataset.Options        // opens them
+	listed map[string]store.Object // by URL
 }
 
 // object returns the object at a URL: its listed version, or else the present one.
 func (s *stores) object(ctx context.Context, url string) (remote store.Store, o store.Object, err error) {
-	remote, name, err := s.at(ctx, url)
+	remote, name, err := s.source.OpenStore(ctx, url)
 	if err != nil {
 		return nil, o, err
 	}
@@ -81,7 +62,7 @@ func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
 
 // list lists what is below a URL.
 func (s *stores) list(ctx context.Context, url string) (names []string, err error) {
-	remote, prefix, err := s.at(ctx, url)
+	remote, prefix, err := s.source.OpenStore(ctx, url)
 	if err != nil {
 		return nil, err
 	}

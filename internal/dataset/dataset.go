@@ -49,7 +49,7 @@ type Description struct {
 func (p *opening) describe(x *index) Description {
 	src := p.src
 	d := Description{
-		Name: src.name(), Root: src.dir, IndexPath: p.files.target, Remote: len(src.stores) > 0, Packed: x.table.members != nil,
+		Name: src.name(), Root: src.dir, IndexPath: p.files.target, Remote: src.inStores(), Packed: x.table.members != nil,
 		Ordered: src.manifest != "" || x.Ordered, Classes: x.classes, ModTime: time.Unix(0, x.ModTime), Digest: x.Digest, Report: p.report,
 	}
 	for _, e := range src.entries {
@@ -74,13 +74,15 @@ func (d *Dataset) Close() error {
 // InStore says whether sample i is in a store.
 func (d *Dataset) InStore(i int) bool { return d.storageOf(i).src.remote != nil }
 
-// Requests counts the requests to stores; nil if no sample is in a store.
+// Requests counts the requests to stores, also those of datasets that share them; nil if there are
+// no stores.
 func (d *Dataset) Requests() *store.Stats {
-	if !d.Remote {
+	stores := d.stores.all()
+	if len(stores) == 0 {
 		return nil
 	}
 	var all store.Stats
-	for _, s := range d.stores {
+	for _, s := range stores {
 		all.Add(s.Stats())
 	}
 	return &all
@@ -89,7 +91,7 @@ func (d *Dataset) Requests() *store.Stats {
 // Held returns when a store last made reads wait because it did not answer, or accepted fewer
 // requests than were made: now if a store still does, zero if none ever did.
 func (d *Dataset) Held() (last time.Time) {
-	for _, s := range d.stores {
+	for _, s := range d.stores.all() {
 		if held, _ := s.Held(); held.After(last) {
 			last = held
 		}
@@ -146,14 +148,18 @@ func (d *Dataset) Problem(i int) string { return d.table.problem(i, false) }
 // The size and format of such a file are unknown, and the next Open tries again.
 func (d *Dataset) Unread(i int) string { return d.table.problem(i, true) }
 
-// MemoryBytes is how much memory the dataset holds.
+// RequestBytes is how much memory requests to stores take, also those of datasets that share them:
+// all together, there are no more at once than one store may have.
+func (d *Dataset) RequestBytes() (n int64) {
+	for _, s := range d.stores.all() {
+		n = max(n, s.MemoryBytes())
+	}
+	return n
+}
+
+// MemoryBytes is how much memory the dataset holds, without that of requests.
 func (d *Dataset) MemoryBytes() int64 {
 	n := int64(unsafe.Sizeof(*d)) + d.table.memory()
-	requests := int64(0) // all stores together have no more requests than one may have
-	for _, s := range d.stores {
-		requests = max(requests, s.MemoryBytes())
-	}
-	n += requests
 	if d.localSamples != nil {
 		n += 4 * int64(len(d.localSamples.earlier))
 	}

@@ -188,7 +188,7 @@ func (g *group) error(err error) error {
 // takeGroup points the source at a dataset of a list.
 func (s *source) takeGroup(ctx context.Context, g *group, o *Options) (err error) {
 	if g.place != "" {
-		if s.remote, _, err = o.openStore(ctx, g.place); err != nil {
+		if s.remote, _, err = o.OpenStore(ctx, g.place); err != nil {
 			return err
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -29,10 +28,10 @@ var manifests = []string{"metadata.csv", "metadata.jsonl", "metadata.parquet"}
 
 // locate determines what a path leads to. The caller closes the stores in the result.
 func locate(ctx context.Context, path string, o *Options) (src *source, err error) {
-	src, o.opened = &source{labels: o.LabelColumn}, map[string]store.Store{}
+	src = &source{labels: o.LabelColumn, stores: o.stores}
 	name := path
 	if store.IsURL(path) {
-		src.remote, name, err = o.openStore(ctx, path)
+		src.remote, name, err = o.OpenStore(ctx, path)
 	}
 	if err == nil {
 		err = src.find(ctx, path, name, o)
@@ -41,7 +40,6 @@ func locate(ctx context.Context, path string, o *Options) (src *source, err erro
 	if err == nil && o.LabelColumn != "" && !columns {
 		err = errNoColumns(o.LabelColumn)
 	}
-	src.stores = slices.Collect(maps.Values(o.opened))
 	if err != nil {
 		_ = src.close()
 	}
@@ -62,18 +60,6 @@ func isTable(name string) bool {
 
 func errNoColumns(label string) error {
 	return &option.Error{Field: "label column", Rule: "left out: the dataset has no columns", Value: label}
-}
-
-// openStore calls store.Open once for each store.
-func (o *Options) openStore(ctx context.Context, url string) (remote store.Store, name string, err error) {
-	place, name := store.Split(url)
-	if remote = o.opened[place]; remote != nil {
-		return remote, name, nil
-	}
-	if remote, name, err = store.Open(ctx, url, o.Store); err == nil {
-		o.opened[place] = remote
-	}
-	return remote, name, err
 }
 
 // Kinds of things that a name can lead to.

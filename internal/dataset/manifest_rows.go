@@ -54,7 +54,7 @@ type Row struct {
 // machine to Open.
 func FindRows(ctx context.Context, path string, o Options) (*Rows, error) {
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	o.Store.Logger, o.Store.MaxRequests = cmp.Or(o.Store.Logger, o.Logger), max(o.Store.MaxRequests, asked)
+	o.shareStores()
 	labels := o.LabelColumn
 	o.LabelColumn = "" // not all files have it
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)

@@ -71,7 +71,7 @@ type Options struct {
 	// Prober reads image headers.
 	Prober Prober
 
-	opened map[string]store.Store // by the beginning of their URL
+	stores *sharedStores // nil: those of this dataset alone
 	// Progress, if not nil, reports how many of the files to scan are done. Calls do not
 	// overlap, done never decreases, and the last call has done == total. There is no call if
 	// there is nothing to scan.
@@ -105,7 +105,7 @@ func Open(ctx context.Context, path string, o Options) (*Dataset, error) {
 }
 
 func open(ctx context.Context, path string, o Options) (*Dataset, error) {
-	o.Store.Logger, o.Store.MaxRequests = cmp.Or(o.Store.Logger, o.Logger), max(o.Store.MaxRequests, o.Workers, asked)
+	o.shareStores()
 	src, err := locate(ctx, strings.TrimPrefix(path, "file://"), &o)
 	if err != nil {
 		return nil, err

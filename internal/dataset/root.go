@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +31,7 @@ type source struct {
 	remote   store.Store
 	prefix   string        // of keys; empty, or with a slash at its end
 	store    string        // distinguishes stores whose URLs are the same
-	stores   []store.Store // all stores in use, including those of entries; nil in an entry
+	stores   *sharedStores // all stores in use, including those of entries; nil in an entry
 	local    *localCache   // in front of the stores; nil: none
 	seen     atomic.Pointer[fs.FileInfo]
 	mu       sync.Mutex // held while the directory is examined
@@ -66,14 +67,16 @@ func (s *source) close() (err error) {
 	if s.local != nil {
 		err = s.local.tier.Close()
 	}
-	for _, remote := range s.stores {
-		err = errors.Join(err, remote.Close())
-	}
-	return err
+	return errors.Join(err, s.stores.close())
 }
 
 // folder says whether the dataset is everything in its directory.
 func (s *source) folder() bool { return s.manifest == "" && s.archives == nil && s.entries == nil }
+
+// inStores says whether samples are in a store.
+func (s *source) inStores() bool {
+	return s.remote != nil || slices.ContainsFunc(s.entries, (*source).inStores)
+}
 
 // file returns the name of the file that holds row i of a table, relative to the directory.
 func (s *source) file(t *table, i int) string {

@@ -44,7 +44,7 @@ func (p *opening) openTier() error {
 		return &option.Error{Field: "local cache size", Rule: "0 or more bytes, of a local cache", Value: fmt.Sprint(o.Size)}
 	case o.Dir == "":
 		return nil
-	case len(p.src.stores) == 0:
+	case !p.src.inStores():
 		return &option.Error{Field: "local cache", Rule: "left out: the dataset is not in an object store", Value: o.Dir}
 	}
 	t, err := tier.Open(o.Dir, tier.Options{Limit: o.Size, Dataset: p.src.identity(), Logger: p.Logger})

@@ -143,12 +143,17 @@ func (c Budget) largest(slots []shard.Slot, part catalog.Part) int64 {
 	return input + pixels
 }
 
+// indexMemory is what the index takes, with the plan, the annotations and requests to stores.
+func (c Budget) indexMemory() int64 {
+	return c.Dataset.MemoryBytes() + c.Dataset.RequestBytes() + c.Plan.MemoryBytes() + c.Catalog.Options.MemoryBytes()
+}
+
 // spareMemory is what the memory limit leaves for a cache after the process, the index, the
 // plan, the batches of one reader per shard read here, and the workers' buffers.
 func (c Budget) spareMemory() int64 {
 	const processor, worker = 4 << 20, 256 << 10
 	o := c.Options
-	used := runtimeBytes + c.Dataset.MemoryBytes() + c.Plan.MemoryBytes() + c.Catalog.Options.MemoryBytes()
+	used := runtimeBytes + c.indexMemory()
 	batches := saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.TensorSize()))
 	if o.Masks != nil {
 		batches += saturating(o.PrefetchDepth+3, saturating(o.LocalShards(), c.Size(Key{}, layout.MasksNPY)))

@@ -44,7 +44,7 @@ func build(ds *dataset.Dataset, o Options) (*Engine, error) {
 	o = *c.Options
 	m := newMemory(c.Options)
 	m.reserve(useRuntime, runtimeBytes)
-	m.reserve(useIndex, ds.MemoryBytes()+c.Plan.MemoryBytes()+c.Catalog.Options.MemoryBytes())
+	m.reserve(useIndex, c.indexMemory())
 	all := &batches{
 		catalog: c.Catalog, opts: c.Options, memory: m, bad: newBadParts(c, m.ledger), meter: &meter{start: time.Now()},
 		table: map[Key]*batch{}, knownBad: map[Key]bool{},
