@@ -40,6 +40,15 @@ func byNVJPEG(t *testing.T, dir string, g *fakegpu.GPU, change ...func(*Options)
 	})...)
 }
 
+// addNVJPEG adds a GPU that has nvJPEG to options.
+func addNVJPEG(t testing.TB, o *Options, g *fakegpu.GPU) {
+	t.Helper()
+	o.Device, o.DecodeOnDevice = gpu.New(g, gpu.Options{}), true
+	name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
+	testkit.Must(t, err)
+	o.NVJPEG = name
+}
+
 // TestNVJPEGPixels: samples that nvJPEG decodes have its pixels, all others those of processors.
 // All errors are those of processors.
 func TestNVJPEGPixels(t *testing.T) {
@@ -307,13 +316,10 @@ func TestNVJPEGStagingTakesTurns(t *testing.T) {
 	}{{small, 14 << 20, ErrNoMemory}, {small, 24 << 20, nil}, {large, 46 << 20, nil}} {
 		synctest.Test(t, func(t *testing.T) {
 			o := testOptions()
-			o.Anonymous, o.PrefetchDepth, o.BatchSize, o.BatchWorkers, o.DecodeOnDevice = true, 0, 1, 2, true
+			o.Anonymous, o.PrefetchDepth, o.BatchSize, o.BatchWorkers = true, 0, 1, 2
 			o.Transform = resample.Options{Mode: resample.Stretch, Height: 1632, Width: 1632} // 8 MB
 			o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+of.room
-			o.Device = gpu.New(&fakegpu.GPU{Memory: 1 << 30}, gpu.Options{})
-			name, err := o.Device.OpenNVJPEG(o.Decoding.Color == decode.Gray)
-			testkit.Must(t, err)
-			o.NVJPEG = name
+			addNVJPEG(t, &o, &fakegpu.GPU{Memory: 1 << 30})
 			e, err := build(of.ds, o)
 			testkit.Must(t, err)
 			var reads atomic.Int64

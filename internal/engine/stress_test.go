@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
+	"hash/crc32"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,14 +45,11 @@ func TestAnyLimit(t *testing.T) {
 	t.Cleanup(func() { ds.Close() })
 	damageMask(t, maskPath(masks, 9))
 	wide, rows, like := wideArrays(t, root, lengths)
-	seeds := uint64(150)
-	if testing.Short() {
-		seeds = 4
-	}
+	seeds := map[bool]uint64{true: 3, false: 120}[testing.Short()]
 	for _, kind := range []struct {
 		name   string
 		forms  []layout.Form // beside tensors
-		file   int64         // the largest beside an image
+		more   int64         // memory beside that for images: of the largest file, or of staging buffers
 		beside func(*Options)
 	}{
 		{"images", nil, 0, func(*Options) {}},
@@ -63,18 +61,22 @@ func TestAnyLimit(t *testing.T) {
 			o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: wide, Rows: rows, Like: like}}
 		}},
 		{"GPU", []layout.Form{layout.CUDA, layout.CUDA, layout.CUDA}, 0, func(*Options) {}},
+		{"nvJPEG", []layout.Form{layout.CUDA}, 2 * stagingUnit, func(o *Options) { o.NVJPEG = "any" }},
 	} {
+		if slices.Contains(kind.forms, layout.CUDA) && !fakegpu.Kernels {
+			continue // they need cgo here
+		}
 		forms := append(kind.forms, layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors)
 		for seed := range seeds {
 			t.Run(fmt.Sprint(kind.name, "/", seed), func(t *testing.T) {
-				s, r := &stress{T: t, images: images, forms: forms, sums: map[opened]uint64{}}, rand.New(rand.NewPCG(seed, 1))
+				s, r := &stress{T: t, images: images, forms: forms, sums: map[opened]uint32{}}, rand.New(rand.NewPCG(seed, 1))
 				o := s.settings(r)
 				kind.beside(&o)
-				need := s.reference(o) + kind.file
+				need := s.reference(o) + kind.more
 				o.MemoryLimit = (runtimeBytes+need+r.Int64N(need)/[]int64{1, 4, 16}[r.IntN(3)]+256<<10)*44/43 + r.Int64N(256<<10)
 				synctest.Test(t, func(t *testing.T) {
 					s.T = t
-					s.round(r, o, kind.name == "GPU" && fakegpu.Kernels)
+					s.round(r, o)
 				})
 			})
 		}
@@ -86,7 +88,7 @@ type stress struct {
 	*testing.T
 	images  *dataset.Dataset
 	forms   []layout.Form
-	sums    map[opened]uint64 // of the bytes of batches; those that fail have none
+	sums    map[opened]uint32 // of the bytes of batches; those that fail have none
 	e       *Engine
 	gpu     *fakegpu.GPU
 	over    chan struct{} // closed when nothing hangs any more
@@ -97,8 +99,6 @@ type opened struct {
 	key  Key
 	form layout.Form
 }
-
-var sumSeed = maphash.MakeSeed()
 
 // hang waits, at most until nothing hangs any more.
 func (s *stress) hang(most time.Duration) {
@@ -115,6 +115,7 @@ func (s *stress) settings(r *rand.Rand) Options {
 	o.Transform = resample.Options{Mode: resample.Stretch, Height: 150, Width: 200}
 	o.Workers, o.BatchWorkers, o.PrefetchDepth, o.Loads = 1+r.IntN(4), 1+r.IntN(4), r.IntN(4), r.IntN(20)
 	o.CachePolicy, o.CacheSize = []cache.Policy{cache.None, cache.Constant, cache.Static, cache.TinyLFU}[r.IntN(4)], r.Int64N(2<<20)
+	o.CacheForm = map[cache.Policy]Form{cache.Constant: Form(r.IntN(3))}[o.CachePolicy] // others have no plan
 	o.Memory = pinned.DefaultPolicy()
 	o.Memory.HostGrowth = []float64{1, 1, 2, 4}[r.IntN(4)]
 	if r.IntN(2) == 0 {
@@ -128,32 +129,36 @@ func (s *stress) settings(r *rand.Rand) Options {
 
 // reference makes all batches with much memory. It returns the least that they can be made in.
 func (s *stress) reference(o Options) (need int64) {
-	o.Workers, o.Memory, o.CachePolicy = 2, pinned.Policy{}, cache.None
+	o.Workers, o.Memory, o.CachePolicy, o.CacheForm = 2, pinned.Policy{}, cache.None, FormEncoded
+	if o.NVJPEG != "" {
+		addNVJPEG(s, &o, &fakegpu.GPU{Memory: 64 << 20})
+	}
 	e, err := build(s.images, o)
 	testkit.Must(s, err)
 	defer e.Close()
 	e.wrapLoaders(func(l loader) loader { return stressLoader{l, func() {}} })
-	most, sheet := mostOf(s.T, e), int64(0)
+	most := mostOf(s.T, e)
 	e.start()
 	for _, k := range allKeys(e) {
 		for _, form := range s.forms {
-			switch f, err := e.Open(s.Context(), k, form); {
-			case form == layout.CUDA: // not here
-				continue
-			case err == nil:
-				s.sums[opened{k, form}] = maphash.Bytes(sumSeed, f.Bytes())
-				f.Close()
-			case !errors.Is(err, ErrBad):
-				s.Fatalf("%s.%s: %v", k, form.Ext(), err)
+			size := e.catalog.Size(k, form)
+			if form == layout.PNG {
+				size += e.catalog.TensorSize() // it is made beside the tensor
 			}
-			if size := e.catalog.Size(k, form); form == layout.PNG {
-				sheet = max(sheet, size) // beside its tensor
-			} else {
-				need = max(need, size)
+			need = max(need, size)
+			from := form
+			if form == layout.CUDA {
+				from = layout.NHWCForm // the bytes of its tensor
+			}
+			if f, err := e.Open(s.Context(), k, from); err == nil {
+				s.sums[opened{k, form}] = crc32.ChecksumIEEE(f.Bytes())
+				f.Close()
+			} else if !errors.Is(err, ErrBad) {
+				s.Fatalf("%s.%s: %v", k, form.Ext(), err)
 			}
 		}
 	}
-	return need + sheet + most
+	return need + most
 }
 
 // A stressLoader finds that some files are bad once it has read them.
@@ -174,14 +179,20 @@ func (l stressLoader) Load(ctx context.Context, epoch int, id int64, whole bool,
 // addGPU adds a GPU. It may have hardly any memory, or none; some calls fail, or all from one on,
 // because it is lost; or they hang.
 func (s *stress) addGPU(r *rand.Rand, o *Options) {
+	s.gpu, o.CacheForm = &fakegpu.GPU{Memory: 64 << 20}, FormEncoded
+	if o.NVJPEG != "" { // its faults would be those of batches
+		addNVJPEG(s, o, s.gpu)
+		return
+	}
 	calls, at := atomic.Int32{}, 1+r.Int32N(60)
 	what := []error{nil, nil, gpu.ErrMemory, errors.New("CUDA_ERROR_UNKNOWN"), gpu.ErrLost}[r.IntN(5)]
-	s.gpu = &fakegpu.GPU{Memory: []int64{64 << 20, 2 * gpu.SlabUnit, 0}[r.IntN(3)], Fail: func(string) error {
+	s.gpu.Memory = []int64{64 << 20, 2 * gpu.SlabUnit, 0}[r.IntN(3)]
+	s.gpu.Fail = func(string) error {
 		if n := calls.Add(1); n < at || n > at+3 && what != gpu.ErrLost {
 			return nil
 		}
 		return what
-	}}
+	}
 	if r.IntN(3) == 0 {
 		s.gpu.Begin = func(gpu.Run) { s.hang(3 * deviceWait) }
 	}
@@ -192,14 +203,13 @@ func (s *stress) addGPU(r *rand.Rand, o *Options) {
 }
 
 // round has readers read, while the limit changes, and ends the engine.
-func (s *stress) round(r *rand.Rand, o Options, onGPU bool) {
-	s.over = make(chan struct{})
-	if onGPU {
+func (s *stress) round(r *rand.Rand, o Options) {
+	if slices.Contains(s.forms, layout.CUDA) {
 		s.addGPU(r, &o)
 	}
 	e, err := build(s.images, o)
 	testkit.Must(s, err)
-	s.e = e
+	s.e, s.over = e, make(chan struct{})
 	seldom := 4 << r.IntN(8)
 	e.wrapLoaders(func(l loader) loader {
 		return stressLoader{l, func() {
@@ -215,7 +225,7 @@ func (s *stress) round(r *rand.Rand, o Options, onGPU bool) {
 		e.flow.ownReads = ownReads{remote: true} // reads take no time, for good
 	}
 	e.start()
-	if onGPU && r.IntN(2) == 0 {
+	if s.gpu != nil && r.IntN(2) == 0 {
 		e.device.share.all()
 	}
 	defer time.AfterFunc(100*time.Hour, func() { panic(s.Name() + " hangs") }).Stop()
@@ -232,12 +242,8 @@ func (s *stress) round(r *rand.Rand, o Options, onGPU bool) {
 	if early {
 		time.AfterFunc(rand.N(5*time.Second), func() { ends <- struct{}{} })
 	}
-	for lowered := false; len(ends) == 0; lowered = !lowered {
-		limit := o.MemoryLimit
-		if lowered {
-			limit = r.Int64N(limit)
-		}
-		e.SetMemoryLimit(limit)
+	for len(ends) == 0 {
+		e.SetMemoryLimit([]int64{o.MemoryLimit, r.Int64N(o.MemoryLimit)}[r.IntN(2)])
 		time.Sleep(rand.N(50 * time.Millisecond))
 	}
 	if !early {
@@ -261,7 +267,7 @@ func (s *stress) round(r *rand.Rand, o Options, onGPU bool) {
 			s.Errorf("%d bytes are charged for use %d in the end", n, u)
 		}
 	}
-	if onGPU && o.Device.Stats().Real != 0 {
+	if s.gpu != nil && o.Device.Stats().Real != 0 {
 		s.Errorf("%+v in the end", o.Device.Stats())
 	}
 }
@@ -274,12 +280,13 @@ func (s *stress) atRest() {
 	synctest.Wait()
 	s.e.mu.Lock()
 	defer s.e.mu.Unlock()
-	f, ledger, hung := s.e.flow, s.e.memory.ledger, s.e.flow.hungReads.count.Load()
-	if hung != 0 || f.loading != 0 || f.bytes != 0 || !f.isIdle() || len(f.room.waiting) != 0 {
-		s.Errorf("%d reads hang, %d loads, %d bytes are ready, idle: %t, %d wait", hung, f.loading, f.bytes, f.isIdle(), len(f.room.waiting))
+	f, ledger := s.e.flow, s.e.memory.ledger
+	left := [...]int64{
+		int64(f.hungReads.count.Load()), int64(f.loading), f.bytes, int64(len(f.room.waiting)), ledger.ready, ledger.large,
+		int64(len(s.e.device.asking)), s.e.schedule.count(), int64(len(s.e.table)),
 	}
-	if ledger.ready != 0 || ledger.large != 0 || len(s.e.device.asking) != 0 || s.e.schedule.count() != 0 || len(s.e.table) != 0 {
-		s.Errorf("room for %d and %d bytes, %d calls to the GPU, %d of %d batches", ledger.ready, ledger.large, len(s.e.device.asking), s.e.schedule.count(), len(s.e.table))
+	if left != [len(left)]int64{} || !f.isIdle() {
+		s.Errorf("hanging reads, loads, ready bytes, waiting items, room for the ready and the large, calls to the GPU, unmade batches, batches: %d; idle: %t", left, f.isIdle())
 	}
 }
 
@@ -292,19 +299,12 @@ func (s *stress) read() {
 			at = rand.IntN(len(keys))
 		}
 		k, form := keys[at%len(keys)], s.forms[rand.IntN(len(s.forms))]
-		if form == layout.CUDA && s.gpu == nil {
-			continue
-		}
 		ctx, cancel := context.WithCancel(s.Context())
 		if rand.IntN(8) == 0 {
 			time.AfterFunc(rand.N([]time.Duration{20 * time.Millisecond, 2 * time.Second}[rand.IntN(2)]), cancel)
 		}
 		f, err := s.e.Open(ctx, k, form)
-		same := opened{k, form}
-		if form == layout.CUDA {
-			same.form = layout.NHWCForm
-		}
-		sum, good := s.sums[same]
+		sum, good := s.sums[opened{k, form}]
 		switch {
 		case err == nil:
 			time.Sleep(rand.N(5 * time.Millisecond)) // others take memory meanwhile
@@ -312,7 +312,7 @@ func (s *stress) read() {
 			if form == layout.CUDA {
 				data = tensorOf(s.T, s.gpu, f)
 			}
-			if maphash.Bytes(sumSeed, data) != sum {
+			if crc32.ChecksumIEEE(data) != sum {
 				s.Errorf("%s.%s has other bytes", k, form.Ext())
 			}
 			f.Close()
