@@ -187,22 +187,6 @@ func TestNothingStaysBehind(t *testing.T) {
 	})
 }
 
-// TestHeldWhileIdle: a batch that is open when its stream ends is released when it is
-// closed, though the stream is gone.
-func TestHeldWhileIdle(t *testing.T) {
-	const side = 16
-	dataset := tiles(t, 16, side)
-	eachReadPath(t, func(t *testing.T, path string) {
-		g := host(t, dataset, engine.Options{IdleAfter: time.Millisecond}, fusefs.Options{ReadPath: path})
-		held := map[string]*partner{"open": g.hold(t, "open", 0, side, layout.NHWCForm), "mapped": g.hold(t, "mapped", 1, side, layout.NPY)}
-		g.hold(t, "open", 3, side, layout.NHWCForm).end()
-		eventually(t, "the stream has ended", func() bool { return g.engine.Stats().Batches.Streams == 0 })
-		stillSame(t, "when the stream has ended", held)
-		endAll(held)
-		eventually(t, "no batch takes memory", func() bool { return g.engine.Stats().Memory.Batches == 0 })
-	})
-}
-
 // ownFiles counts this process's descriptors.
 func ownFiles(t testing.TB) int {
 	t.Helper()

@@ -29,56 +29,54 @@ func TestOtherUsers(t *testing.T) {
 	root(t)
 	const side, stranger = 16, 4321
 	dataset := tiles(t, 16, side)
-	eachReadPath(t, func(t *testing.T, path string) {
-		type access struct {
-			user       uint32
-			list, read bool // what this user may do
-		}
-		owned, grouped := []string{"--allow-other", "--uid", "65534", "--file-mode", "0400", "--dir-mode", "0500"}, []string{"--allow-other", "--gid", "65534", "--file-mode", "0040", "--dir-mode", "0050"}
-		for _, test := range []struct {
-			flags []string
-			users []access
-		}{
-			{nil, []access{{ordinaryID, false, false}}},
-			{[]string{"--allow-other"}, []access{{ordinaryID, true, true}}},
-			{[]string{"--allow-other", "--file-mode", "0400"}, []access{{ordinaryID, true, false}}},
-			{[]string{"--allow-other", "--dir-mode", "0700"}, []access{{ordinaryID, false, false}}},
-			{[]string{"--allow-other", "--dir-mode", "0711"}, []access{{ordinaryID, false, true}}},
-			{owned, []access{{ordinaryID, true, true}, {stranger, false, false}}},
-			{grouped, []access{{ordinaryID, true, true}, {stranger, false, false}}},
-		} {
-			m := tileMount(t, dataset, append([]string{"--read-path", path}, test.flags...)...)
-			file := m.path(0, 0, 1, layout.NHWCForm)
-			for _, u := range test.users {
-				for _, try := range []struct {
-					what string
-					args []string
-					may  bool
-				}{
-					{"list the mount", []string{"ls", m.dir}, u.list},
-					{"list an epoch", []string{"ls", m.epochDir(0, 0)}, u.list},
-					{"read a batch", []string{"sha256sum", file}, u.read},
-					{"read the statistics", []string{"cat", filepath.Join(m.dir, ".batchfs", "stats.json")}, u.read},
-				} {
-					_, err := output(as(u.user, try.args...))
-					if (err == nil) != try.may || err != nil && !strings.Contains(strings.ToLower(err.Error()), "permission denied") {
-						t.Errorf("%v: may user %d %s: %v", test.flags, u.user, try.what, err)
-					}
-				}
-				if _, err := output(as(u.user, suite.binary, "umount", m.dir)); err == nil {
-					t.Errorf("user %d unmounted what root has mounted", u.user)
-				}
-				if test.flags == nil {
-					isKeptOut(t, u.user, file, "stats", m.dir)
-					isKeptOut(t, u.user, file, "why", file)
+	type access struct {
+		user       uint32
+		list, read bool // what this user may do
+	}
+	owned, grouped := []string{"--allow-other", "--uid", "65534", "--file-mode", "0400", "--dir-mode", "0500"}, []string{"--allow-other", "--gid", "65534", "--file-mode", "0040", "--dir-mode", "0050"}
+	for _, test := range []struct {
+		flags []string
+		users []access
+	}{
+		{nil, []access{{ordinaryID, false, false}}},
+		{[]string{"--allow-other"}, []access{{ordinaryID, true, true}}},
+		{[]string{"--allow-other", "--file-mode", "0400"}, []access{{ordinaryID, true, false}}},
+		{[]string{"--allow-other", "--dir-mode", "0700"}, []access{{ordinaryID, false, false}}},
+		{[]string{"--allow-other", "--dir-mode", "0711"}, []access{{ordinaryID, false, true}}},
+		{owned, []access{{ordinaryID, true, true}, {stranger, false, false}}},
+		{grouped, []access{{ordinaryID, true, true}, {stranger, false, false}}},
+	} {
+		m := tileMount(t, dataset, test.flags...)
+		file := m.path(0, 0, 1, layout.NHWCForm)
+		for _, u := range test.users {
+			for _, try := range []struct {
+				what string
+				args []string
+				may  bool
+			}{
+				{"list the mount", []string{"ls", m.dir}, u.list},
+				{"list an epoch", []string{"ls", m.epochDir(0, 0)}, u.list},
+				{"read a batch", []string{"sha256sum", file}, u.read},
+				{"read the statistics", []string{"cat", filepath.Join(m.dir, ".batchfs", "stats.json")}, u.read},
+			} {
+				_, err := output(as(u.user, try.args...))
+				if (err == nil) != try.may || err != nil && !strings.Contains(strings.ToLower(err.Error()), "permission denied") {
+					t.Errorf("%v: may user %d %s: %v", test.flags, u.user, try.what, err)
 				}
 			}
-			if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil { // root always may
-				t.Error(err)
+			if _, err := output(as(u.user, suite.binary, "umount", m.dir)); err == nil {
+				t.Errorf("user %d unmounted what root has mounted", u.user)
 			}
-			m.finish(t)
+			if test.flags == nil {
+				isKeptOut(t, u.user, file, "stats", m.dir)
+				isKeptOut(t, u.user, file, "why", file)
+			}
 		}
-	})
+		if err := readTiles(m, 0, 1, side, layout.NHWCForm); err != nil { // root always may
+			t.Error(err)
+		}
+		m.finish(t)
+	}
 }
 
 // isKeptOut tests that a command says whom to ask about a mount of somebody else, which lives, and

@@ -57,15 +57,6 @@ func TestReadSameTree(t *testing.T) {
 	}
 }
 
-// TestReadOwners checks the owner and modes given by flags.
-func TestReadOwners(t *testing.T) {
-	m := mountBatchfs(t, mixedImages(t), "--uid", "1234", "--gid", "567", "--file-mode", "0440", "--dir-mode", "0550")
-	got := m.run(t, "stat", "-c", "%u %g %a", m.dir, m.epochDir(0, 0), m.path(0, 0, 0, layout.NPY), filepath.Join(m.dir, ".batchfs/stats.json"))
-	if want := "1234 567 550\n1234 567 550\n1234 567 440\n1234 567 440\n"; got != want {
-		t.Errorf("got %q, not %q", got, want)
-	}
-}
-
 // TestReadSpace runs du and df. Neither makes a batch.
 func TestReadSpace(t *testing.T) {
 	images := mixedImages(t)

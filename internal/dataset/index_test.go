@@ -35,40 +35,6 @@ func varied(p *place) {
 	p.settle()
 }
 
-// TestReopenedIsScanned: for every kind of dataset, opening from the index gives the same result as
-// scanning.
-func TestReopenedIsScanned(t *testing.T) {
-	for _, manifest := range []string{"", "m.csv"} {
-		p := newPlace(t)
-		varied(p)
-		p.write("m.csv", "path,label,height,width,format\n\"a\nb/a\nb.jpg\",x,,,\né/é.jpg,y,5,6,png\n\xff/\xff.jpg,\xff,,,\ngone,,,,\n")
-		p.settle()
-		bare := p.open(manifest, func(o *Options) { o.CacheDir = "" })
-		if bare.IndexPath != "" || bare.Report.IndexProblem != "" {
-			t.Errorf("an index that nobody wanted: %q, %q", bare.IndexPath, bare.Report.IndexProblem)
-		}
-		scanned := p.open(manifest)
-		p.probes()
-		reopened := p.open(manifest)
-		if n := p.probes(); n != 0 {
-			t.Errorf("%q: %d headers read again", manifest, n)
-		}
-		rescanned := p.open(manifest, func(o *Options) { o.Rescan = true })
-		if n := p.probes(); n != 0 {
-			t.Errorf("%q: %d headers read again by Rescan", manifest, n)
-		}
-		for name, d := range map[string]*Dataset{"scanned": scanned, "reopened": reopened, "rescanned": rescanned} {
-			equal(t, describe(bare), describe(d), "%q: without index and %s", manifest, name)
-		}
-		if r := reopened.Report; r.Scanned+r.Reused != reopened.Len() || r.Scanned > 1 {
-			t.Errorf("%q: report %+v", manifest, r)
-		}
-		if scanned.MemoryBytes() < int64(40*scanned.Len()) {
-			t.Errorf("%q: %d bytes of memory for %d rows", manifest, scanned.MemoryBytes(), scanned.Len())
-		}
-	}
-}
-
 func TestRefreshByWhatChanged(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -249,65 +248,6 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	}
 	if f := d.objectOf(d.table, i); f.id != first.id || f.object.Version != first.object.Version {
 		t.Errorf("version %s is read with the identity of %s", f.object.Version, first.object.Version)
-	}
-}
-
-// TestReadEndsWithoutTheStore: the end of the context ends a read that waits for the store.
-func TestReadEndsWithoutTheStore(t *testing.T) {
-	p := newPlace(t)
-	p.images("d/1.jpg")
-	s, how := p.serve()
-	d := p.open("s3://data/d", how)
-	asked, end := make(chan struct{}, 8), make(chan struct{})
-	defer close(end)
-	s.Before = func(http.ResponseWriter, *http.Request) bool {
-		asked <- struct{}{}
-		<-end
-		return true
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	result := make(chan error)
-	go func() {
-		_, _, err := d.Load(ctx, 0, nil, grow)
-		result <- err
-	}()
-	<-asked
-	stop()
-	if err := <-result; !errors.Is(err, ErrStopped) {
-		t.Error(err)
-	}
-}
-
-// TestIndexingGoesOn: after an outage, indexing continues where it was last saved.
-func TestIndexingGoesOn(t *testing.T) {
-	defer func(n int) { savedRows = n }(savedRows)
-	savedRows = 20
-	p := newPlace(t)
-	for i := range 100 {
-		p.images(fmt.Sprintf("d/%03d.jpg", i))
-	}
-	s, how := p.serve()
-	left := atomic.Int64{}
-	left.Store(50)
-	s.Before = func(w http.ResponseWriter, r *http.Request) bool {
-		away := strings.HasSuffix(r.URL.Path, ".jpg") && left.Add(-1) < 0
-		if away {
-			w.WriteHeader(http.StatusInternalServerError)
-		}
-		return away
-	}
-	p.refused(ErrAway, "", "s3://data/d", how)
-	left.Store(1000)
-	d := p.open("s3://data/d", how)
-	if r := d.Report; r.Scanned != 60 || r.Reused != 40 {
-		t.Errorf("%d headers were read, %d were known", r.Scanned, r.Reused)
-	}
-	left.Store(1000)
-	if r := p.open("s3://data/d", how).Report; r.Scanned != 0 || left.Load() != 1000 {
-		t.Errorf("%d headers were read again", r.Scanned)
-	}
-	if left, err := filepath.Glob(filepath.Join(p.cache, "*"+journalMark+"*")); len(left) > 0 || err != nil {
-		t.Errorf("left behind: %q, %v", left, err)
 	}
 }
 
