@@ -72,13 +72,6 @@ func (d statistics) hits() (sum int64) {
 	return sum
 }
 
-func (d statistics) notKept() (sum int64) {
-	for _, e := range d.Epochs {
-		sum += e.NotKept
-	}
-	return sum
-}
-
 // within checks that the cache does not exceed its limit, everything included.
 func (d statistics) within(t testing.TB, limit int64) {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -240,48 +239,6 @@ func TestBadFilesFail(t *testing.T) {
 		}
 	}
 	s.expectReports(t, m)
-}
-
-// TestBadFilesMended: EIO lasts until the file changes, and comes back when the file goes
-// bad again.
-func TestBadFilesMended(t *testing.T) {
-	s := spoiltImages(t)
-	// No prefetching: it could see a file while it is being written.
-	m := spoiltMount(t, s, "--prefetch-queue-depth", "0")
-	s.expectBatch(t, m, 0, 0, []slotDoc{s.slot("fail", 0), s.slot("fail", 1)})
-	for _, id := range []int{2, 5, 9, 12} {
-		expectOpen(t, m.path(0, 0, id/2, layout.NHWCForm), unix.EIO)
-		rewrite(t, s.file(id), s.good(id))
-		data, err := os.ReadFile(m.path(0, 0, id/2, layout.NHWCForm))
-		h, w := s.shape(id / 2)
-		slots := []slotDoc{s.slot("", id&^1), s.slot("", id|1)}
-		if want := s.pixels(h, w, 0, slots); err != nil || !bytes.Equal(data, want) {
-			t.Errorf("sample %d was mended, and its batch is wrong (%v)", id, err)
-		}
-	}
-	// A valid image of another size does not fit: sizes are fixed.
-	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), unix.EIO)
-	rewrite(t, s.file(11), pngFile(40, 40, 1))
-	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), unix.EIO)
-	rewrite(t, s.file(11), s.good(11))
-	expectOpen(t, m.path(0, 0, 5, layout.NHWCForm), 0)
-	// Bad again. Reading others makes sure that the batch is not kept.
-	for batch := range spoiltCount/2 - 1 {
-		if batch != 1 {
-			expectOpen(t, m.path(0, 0, batch, layout.NHWCForm), 0)
-		}
-	}
-	rewrite(t, s.file(2), []byte("bad again"))
-	expectOpen(t, m.path(0, 0, 1, layout.NHWCForm), unix.EIO)
-	// Once for each bad file, and again for the two that went bad later.
-	counts := map[int]int{}
-	for _, l := range m.badLines(t) {
-		counts[l.ID]++
-	}
-	delete(counts, 14) // depends on prefetching
-	if want := map[int]int{2: 2, 5: 1, 9: 1, 11: 2, 12: 1}; !maps.Equal(counts, want) {
-		t.Errorf("lines by file: %v, want %v", counts, want)
-	}
 }
 
 // rewrite rewrites a file in place, with a new time.

@@ -62,6 +62,8 @@ func TestBadFilesInDocuments(t *testing.T) {
 		rewrite(t, s.file(12), s.good(12))
 		expectOpen(t, m.path(0, 0, 6, layout.NPY), 0)
 		same("mended", 6, 0, "ok")
+		rewrite(t, s.file(2), pngFile(40, 40, 1)) // good, but sizes are fixed
+		expectOpen(t, m.path(0, 0, 1, layout.NPY), unix.EIO)
 		rewrite(t, s.file(2), s.good(2))
 		expectOpen(t, m.path(0, 0, 1, layout.NPY), 0)
 		same("mended", 1, 0, "ok")
