@@ -141,6 +141,7 @@ func TestStoppedWhileStorageHangs(t *testing.T) {
 		{"convert", "--raw-ratio", "0", "DATASET", "OUT/x"},
 	} {
 		t.Run(args[0], func(t *testing.T) {
+			t.Parallel()
 			s := newStorage(t)
 			defer s.order(t, "heal")
 			s.stall(t, 5)

@@ -16,6 +16,7 @@ import (
 func TestStorageHangsForOneShard(t *testing.T) {
 	for _, end := range []string{"umount", "SIGTERM"} {
 		t.Run(end, func(t *testing.T) {
+			t.Parallel()
 			s := newStorage(t)
 			m := tileMount(t, s.dir, "--shards", "2", "--stick-to-shard", "--workers", "2", "--batch-workers", "2", "--on-error", "zero")
 			defer s.order(t, "heal")

@@ -245,6 +245,10 @@ func TestDigestIsOfTheContent(t *testing.T) {
 func TestDamagedIndexIsMadeAnew(t *testing.T) {
 	p := newPlace(t)
 	names, s3 := kinds(p)
+	rounds := 60
+	if testing.Short() {
+		rounds = 18
+	}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, name := range names {
 		d, err := p.tryOpen(name, s3)
@@ -252,7 +256,7 @@ func TestDamagedIndexIsMadeAnew(t *testing.T) {
 		want, path := describe(d), d.IndexPath
 		good, err := os.ReadFile(path)
 		testkit.Must(t, err)
-		for round := range 60 {
+		for round := range rounds {
 			bad := bytes.Clone(good)
 			switch round % 3 {
 			case 0:

@@ -236,7 +236,7 @@ func TestVersionOfWhatWasMissing(t *testing.T) {
 	first := opened(10)
 	before := d.MemoryBytes()
 	var last file
-	for k := range 1000 {
+	for k := range 100 {
 		last = opened(20 + k%2)
 	}
 	if n := d.MemoryBytes() - before; n > 0 {
