@@ -162,7 +162,7 @@ func (r *mountRequest) mount(ctx context.Context) error {
 		closeDevice(&r.engine)
 		return nil
 	})
-	machine.LimitHeap(ds.MemoryBytes()+ds.RequestBytes(), r.engine.MemoryLimit, ds.Remote)
+	machine.LimitHeap(ds.MemoryBytes()+ds.RequestBytes()+r.engine.Options.MemoryBytes(), r.engine.MemoryLimit, ds.Remote)
 	e, err := engine.New(ds, r.engine)
 	if err != nil {
 		return end(unfit(r.dataset, err))

@@ -195,6 +195,31 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// TestMemoryOfText: text takes memory while it is on the heap, and none in a file that was loaded,
+// unless more was said since.
+func TestMemoryOfText(t *testing.T) {
+	const size = 60 << 10
+	text := fmt.Appendf(nil, `{"a":%q}`, strings.Repeat("x", size))
+	memory := func(b *Builder) int64 {
+		table, err := b.Table(1, func(int) string { return "a" })
+		testkit.Must(t, err)
+		return table.MemoryBytes()
+	}
+	b, path := NewBuilder(""), filepath.Join(t.TempDir(), "a")
+	b.Text(b.Image("a", 0, 0, false), text)
+	testkit.Must(t, b.Save(path, []byte(`1`)))
+	loaded, _, err := Load(path)
+	testkit.Must(t, err)
+	defer loaded.Close()
+	if there, here := memory(loaded), memory(b); there > size/2 || here < size {
+		t.Errorf("%d bytes if loaded, %d if not", there, here)
+	}
+	loaded.Text(loaded.Image("a", 0, 0, false), []byte(`{"b":1}`))
+	if n := memory(loaded); n < size {
+		t.Errorf("%d bytes if more was said", n)
+	}
+}
+
 // TestDigest: the digest depends on what is said about samples, not on the order in which it was
 // said.
 func TestDigest(t *testing.T) {

@@ -138,7 +138,10 @@ func (t *Table) MemoryBytes() int64 {
 	n := b.memory.heap() + int64(4*len(t.image))
 	for i := range b.images {
 		m := &b.images[i]
-		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(entryList{})) + int64(len(m.path)+len(m.mask)+len(m.text)+len(m.bad))
+		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(entryList{})) + int64(len(m.path)+len(m.mask)+len(m.bad))
+		if b.whole == nil || m.changed { // otherwise, the text is in the mapped file
+			n += int64(len(m.text))
+		}
 	}
 	for _, column := range b.arrays {
 		n += 16 * int64(len(column))
