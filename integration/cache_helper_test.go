@@ -48,11 +48,8 @@ type epochDoc struct {
 	} `json:"hits_per_batch"`
 	LocalHits     int64                    `json:"local_hits"`
 	LocalPerBatch struct{ Min, Max int64 } `json:"local_hits_per_batch"`
-	StorageBytes  int64                    `json:"storage_bytes"`
 	Kept          int64                    `json:"kept"`
-	KeptBytes     int64                    `json:"kept_bytes"`
 	NotKept       int64                    `json:"not_kept"`
-	Unplanned     int64                    `json:"unplanned"`
 }
 
 // epoch returns the counters of an epoch; zeros before it began.
@@ -77,18 +74,6 @@ func (d statistics) within(t testing.TB, limit int64) {
 	t.Helper()
 	if d.Memory.Cache > limit {
 		t.Errorf("the cache takes %d bytes of %d", d.Memory.Cache, limit)
-	}
-}
-
-// leftWithin checks that no epoch left more in the cache than it can hold. It requires
-// epochs that were read once, and a policy that keeps samples at least until they are read
-// again.
-func (d statistics) leftWithin(t testing.TB, limit int64) {
-	t.Helper()
-	for _, e := range d.Epochs {
-		if e.KeptBytes > limit {
-			t.Errorf("epoch %d left %d bytes in a cache of %d", e.Epoch, e.KeptBytes, limit)
-		}
 	}
 }
 

@@ -99,8 +99,8 @@ func doneSteps(samples, global int, drop bool) int {
 // TestElasticRank: a mount for one rank has only that rank's shard, with the same files as the
 // mount for all; its cache hits evenly if nodes take their own samples first.
 func TestElasticRank(t *testing.T) {
-	const n, world, global, rank = 512, 4, 64, 2
-	dir := tiles(t, n, laneSide)
+	const n, side, world, global, rank = 512, 32, 4, 64, 2
+	dir := tiles(t, n, side)
 	flags := strings.Fields(fmt.Sprintf("--shuffle --seed 3 --partition elastic --global-batch %d --world-size %d --placement local --prefetch-queue-depth 0", global, world))
 	all := mountBatchfs(t, dir, flags...)
 	one := mountBatchfs(t, dir, append(flags, "--rank", fmt.Sprint(rank), "--cache-size", "300KB")...)

@@ -57,56 +57,12 @@ func TestReadSameTree(t *testing.T) {
 	}
 }
 
-// TestReadSpace runs du and df. Neither makes a batch.
-func TestReadSpace(t *testing.T) {
-	images := mixedImages(t)
-	s := settings{batch: 8, shards: 3}
-	m := mountBatchfs(t, images, s.flags("--memory-limit", "512MiB", "--epochs", "2")...)
-	o := newOracle(t, images, s)
-	epoch := m.epochDir(0, 0)
-	var pixels, apparent, disk int64
-	for b := range o.plan.Batches(0, 0) {
-		pixels += int64(len(o.batch(t, 0, 0, b).pixels))
-	}
-	scan(t, m.run(t, "du", "-s", "--apparent-size", "--block-size=1", epoch), &apparent)
-	scan(t, m.run(t, "du", "-s", "--block-size=1", epoch), &disk)
-	if most := pixels + 100<<10; apparent < pixels || apparent > most || disk < pixels || disk > most {
-		t.Errorf("du sees %d and %d bytes, where the pixels alone are %d", apparent, disk, pixels)
-	}
-	df := func() (size, used, free int64, source, kind string) {
-		scan(t, tail(m.run(t, "df", "--block-size=1", "--output=size,used,avail,source,fstype", m.dir)), &size, &used, &free, &source, &kind)
-		return
-	}
-	size, used, free, source, kind := df()
-	if size != 512<<20 || used <= 0 || used > 100<<20 || free != size-used || source != images || kind != "fuse.batchfs" {
-		t.Errorf("df shows size %d, used %d, free %d of %s, %s", size, used, free, source, kind)
-	}
-	if s := m.stats(t); s.Batches.Decoded != 0 {
-		t.Errorf("du and df decoded %d batches", s.Batches.Decoded)
-	}
-	held, err := os.Open(m.path(0, 0, 0, layout.NHWCForm))
-	check(t, err)
-	defer held.Close()
-	info, err := held.Stat()
-	check(t, err)
-	// Some batches are allocated beforehand, so the sum need not grow.
-	if _, with, _, _, _ := df(); m.stats(t).Memory.Batches < info.Size() || with < m.stats(t).Memory.Batches {
-		t.Errorf("df shows %d bytes used while a batch of %d is open, and the batches take %d", with, info.Size(), m.stats(t).Memory.Batches)
-	}
-}
-
 // scan reads words into values.
 func scan(t testing.TB, text string, into ...any) {
 	t.Helper()
 	if _, err := fmt.Sscan(text, into...); err != nil {
 		t.Fatalf("%q: %v", text, err)
 	}
-}
-
-// tail is the text after the first line.
-func tail(text string) string {
-	_, rest, _ := strings.Cut(text, "\n")
-	return rest
 }
 
 // manifestRows is the number of samples in the large dataset. None of their files exist:
