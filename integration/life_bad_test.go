@@ -91,8 +91,8 @@ func (s spoilt) shape(batch int) (h, w int) {
 }
 
 // slot is the right content of a batch's slot under a policy.
-func (s spoilt) slot(policy string, id int) slotDoc {
-	doc := slotDoc{ID: id, Label: s.label(id), Status: "ok"}
+func (s spoilt) slot(policy string, id int) sampleDoc {
+	doc := sampleDoc{ID: id, Label: s.label(id), Status: "ok"}
 	doc.Height, doc.Width = s.size(id)
 	switch {
 	case s.bad[id] == "":
@@ -108,12 +108,12 @@ func (s spoilt) slot(policy string, id int) slotDoc {
 		doc.Label, doc.Status = s.label(doc.ID), "replaced"
 		doc.Height, doc.Width = s.size(doc.ID)
 	}
-	doc.Path = s.name(doc.ID)
+	doc.Path, doc.Crop = s.name(doc.ID), [4]int{0, 0, doc.Height, doc.Width}
 	return doc
 }
 
 // pixels are the pixels of a batch with these slots.
-func (s spoilt) pixels(h, w int, fill byte, slots []slotDoc) []byte {
+func (s spoilt) pixels(h, w int, fill byte, slots []sampleDoc) []byte {
 	var all []byte
 	for _, slot := range slots {
 		for y := range h {
@@ -129,24 +129,8 @@ func (s spoilt) pixels(h, w int, fill byte, slots []slotDoc) []byte {
 	return all
 }
 
-// A slotDoc is a slot in a batch's document.
-type slotDoc struct {
-	ID     int    `json:"id"`
-	Path   string `json:"path"`
-	Label  int    `json:"label"`
-	Height int    `json:"height"`
-	Width  int    `json:"width"`
-	Status string `json:"status"`
-}
-
-type badDoc struct {
-	Shape   [4]int    `json:"shape"`
-	Valid   int       `json:"valid"`
-	Samples []slotDoc `json:"samples"`
-}
-
 // batchDoc reads a batch's document.
-func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
+func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc batchDoc) {
 	t.Helper()
 	check(t, json.Unmarshal(mustRead(t, m.path(shard, epoch, batch, layout.JSON)), &doc))
 	return doc
@@ -154,13 +138,17 @@ func (m *mounted) batchDoc(t testing.TB, shard, epoch, batch int) (doc badDoc) {
 
 // expectBatch checks that a batch has these slots, and their pixels. TestPixels compares all of its
 // forms.
-func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slots []slotDoc) {
+func (s spoilt) expectBatch(t testing.TB, m *mounted, batch int, fill byte, slots []sampleDoc) {
 	t.Helper()
 	h, w := s.shape(batch)
 	if !bytes.Equal(m.form(t, 0, 0, batch, layout.NHWCForm), s.pixels(h, w, fill, slots)) {
 		t.Errorf("batch %d holds other pixels", batch)
 	}
-	if doc := m.batchDoc(t, 0, 0, batch); !slices.Equal(doc.Samples, slots) || doc.Shape != [4]int{len(slots), h, w, 3} {
+	doc := m.batchDoc(t, 0, 0, batch)
+	for i := range doc.Samples {
+		doc.Samples[i].Reason = ""
+	}
+	if !slices.Equal(doc.Samples, slots) || doc.Shape != [4]int{len(slots), h, w, 3} {
 		t.Errorf("batch %d.json says %+v, want %dx%d and %+v", batch, doc, h, w, slots)
 	}
 }
@@ -224,7 +212,7 @@ func TestBadFilesFail(t *testing.T) {
 	m := spoiltMount(t, s)
 	for range 3 {
 		for batch := range spoiltCount / 2 {
-			slots := []slotDoc{s.slot("fail", 2*batch), s.slot("fail", 2*batch+1)}
+			slots := []sampleDoc{s.slot("fail", 2*batch), s.slot("fail", 2*batch+1)}
 			if s.bad[2*batch] == "" && s.bad[2*batch+1] == "" {
 				s.expectBatch(t, m, batch, 0, slots)
 				continue
@@ -264,7 +252,7 @@ func TestBadFilesReplacedOrZeroed(t *testing.T) {
 				if h, _ := s.shape(batch); h == 0 {
 					t.Fatalf("batch %d has no good image", batch)
 				}
-				s.expectBatch(t, m, batch, fill, []slotDoc{s.slot(policy, 2*batch), s.slot(policy, 2*batch+1)})
+				s.expectBatch(t, m, batch, fill, []sampleDoc{s.slot(policy, 2*batch), s.slot(policy, 2*batch+1)})
 			}
 			if slots, _ := m.statuses(t, 1); !strings.HasPrefix(slots[0], why) || slots[1] != "ok" {
 				t.Errorf("the document says %q, not %q", slots, why)

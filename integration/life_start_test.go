@@ -217,13 +217,8 @@ func TestOddPaths(t *testing.T) {
 	execute(t, "mount", "--daemon", "--batch-size", "4", dataset, dir).done(t)
 	d := findDaemon(t, dir)
 	d.readOneOf(t)
-	var doc struct{ Samples []struct{ Path string } }
-	text, err := os.ReadFile(d.path(0, 0, 0, layout.JSON))
-	if err == nil {
-		err = json.Unmarshal(text, &doc)
-	}
-	if err != nil || len(doc.Samples) != 4 || !strings.HasPrefix(doc.Samples[3].Path, "3 \"x\"\n") {
-		t.Errorf("%v: %s", err, text)
+	if s := d.batchDoc(t, 0, 0, 0).Samples; len(s) != 4 || !strings.HasPrefix(s[3].Path, "3 \"x\"\n") {
+		t.Errorf("%+v", s)
 	}
 	execute(t, "mount", "--batch-size", "4", dataset, dir).failed(t, "batchfs is mounted there already", "batchfs umount ")
 	execute(t, "umount", dir).done(t)

@@ -15,23 +15,13 @@ import (
 // document's size.
 func (m *mounted) statuses(t testing.TB, batch int) (slots []string, size int64) {
 	t.Helper()
-	path := m.path(0, 0, batch, layout.JSON)
-	info, err := os.Stat(path)
-	check(t, err)
-	text, err := os.ReadFile(path)
-	var doc struct {
-		Samples []struct{ Status, Reason string }
-	}
-	if err == nil {
-		err = json.Unmarshal(text, &doc)
-	}
-	if err != nil || int64(len(text)) != info.Size() {
-		t.Fatalf("%d bytes of %d: %v", len(text), info.Size(), err)
-	}
+	text := m.form(t, 0, 0, batch, layout.JSON)
+	var doc batchDoc
+	check(t, json.Unmarshal(text, &doc))
 	for _, s := range doc.Samples {
 		slots = append(slots, strings.TrimSpace(s.Status+" "+s.Reason))
 	}
-	return slots, info.Size()
+	return slots, int64(len(text))
 }
 
 // TestBadFilesInDocuments: a batch's document lists the files that are known to be bad when it is

@@ -270,14 +270,15 @@ func (r *formReader) safetensors(got []byte, x want) error {
 	return sameBytes(got, file)
 }
 
+// A sampleDoc is a slot in a batch's document.
 type sampleDoc struct {
-	ID            int64
-	Path          string
-	Label         int64
-	Height, Width int32
-	Crop          [4]int32
-	Flip          bool
-	Status        string
+	ID             int
+	Path           string
+	Label          int
+	Height, Width  int
+	Crop           [4]int
+	Flip           bool
+	Status, Reason string
 }
 
 type batchDoc struct {
@@ -300,8 +301,8 @@ func (r *formReader) json(got []byte, x want, s, epoch, b int) error {
 		Seed: r.o.o.seed, Valid: x.valid, Samples: []sampleDoc{},
 	}
 	for i, id := range x.ids {
-		size := x.sizes[i]
-		d := sampleDoc{ID: id, Path: x.paths[i], Label: x.labels[i], Height: size[0], Width: size[1], Crop: [4]int32{0, 0, size[0], size[1]}, Status: "ok"}
+		h, w := int(x.sizes[i][0]), int(x.sizes[i][1])
+		d := sampleDoc{ID: int(id), Path: x.paths[i], Label: int(x.labels[i]), Height: h, Width: w, Crop: [4]int{0, 0, h, w}, Status: "ok"}
 		if i >= x.valid {
 			d.Status = "padded"
 		}

@@ -28,14 +28,9 @@ func classFolders(t testing.TB, dir string, folders ...string) string {
 }
 
 // labelsOf are the labels of a mount's first batch.
-func (m *mounted) labelsOf(t testing.TB) []int {
+func (m *mounted) labelsOf(t testing.TB) (all []int) {
 	t.Helper()
-	var doc struct {
-		Samples []struct{ Label int }
-	}
-	m.document(t, "shard-0/epoch-0/batch-00000.json", &doc)
-	var all []int
-	for _, s := range doc.Samples {
+	for _, s := range m.batchDoc(t, 0, 0, 0).Samples {
 		all = append(all, s.Label)
 	}
 	return all
