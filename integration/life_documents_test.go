@@ -82,67 +82,65 @@ func unlike(path string, got, want any) (complaints []string) {
 // promised types.
 func TestDocumentsHaveTheirKeys(t *testing.T) {
 	s := spoiltImages(t)
-	eachReadPath(t, func(t *testing.T, path string) {
-		m := spoiltMount(t, s, "--read-path", path, "--on-error", "zero", "--shards", "2", "--epochs", "3", "--seed", "9", "--memory-limit", "256MiB")
-		read := func(name string) []byte {
-			t.Helper()
-			return mustRead(t, filepath.Join(m.dir, name))
-		}
-		likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)
-		if lines := read(".batchfs/errors.jsonl"); len(lines) > 0 {
-			t.Errorf("errors.jsonl, when nothing was read: %s", lines)
-		}
-		for shard := range 2 {
-			for epoch := range 2 {
-				for batch := range spoiltCount / 4 {
-					if _, err := os.ReadFile(m.path(shard, epoch, batch, layout.NHWCForm)); err != nil {
-						t.Error(err)
-					}
+	m := spoiltMount(t, s, "--read-path", "direct", "--on-error", "zero", "--shards", "2", "--epochs", "3", "--seed", "9", "--memory-limit", "256MiB")
+	read := func(name string) []byte {
+		t.Helper()
+		return mustRead(t, filepath.Join(m.dir, name))
+	}
+	likeExample(t, "stats.json, unused", read(".batchfs/stats.json"), statsExample)
+	if lines := read(".batchfs/errors.jsonl"); len(lines) > 0 {
+		t.Errorf("errors.jsonl, when nothing was read: %s", lines)
+	}
+	for shard := range 2 {
+		for epoch := range 2 {
+			for batch := range spoiltCount / 4 {
+				if _, err := os.ReadFile(m.path(shard, epoch, batch, layout.NHWCForm)); err != nil {
+					t.Error(err)
 				}
 			}
 		}
-		likeExample(t, "dataset.json", read("dataset.json"), datasetExample)
-		likeExample(t, "epoch.json", read("shard-1/epoch-2/epoch.json"), epochExample)
-		likeExample(t, "batch.json", read("shard-1/epoch-0/batch-00001.json"), batchExample)
-		likeExample(t, "stats.json", read(".batchfs/stats.json"), statsExample)
-		likeExample(t, "memory.json", read(".batchfs/memory.json"), memoryExample)
-		var config struct {
-			Dataset, Mountpoint string
-			PID                 int
-			Flags               map[string]any
-		}
-		if err := json.Unmarshal(read(".batchfs/config.json"), &config); err != nil {
-			t.Error(err)
-		}
-		if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
-			t.Errorf("config.json says %+v", config)
-		}
-		if cache, ok := config.Flags["cache-size"].(float64); !ok || cache <= 0 || cache >= 256<<20 {
-			t.Errorf("config.json says that the cache is of %v bytes", config.Flags["cache-size"])
-		}
-		if got := string(read("classes.txt")); got != "cats\ndogs\n" {
-			t.Errorf("classes.txt is %q", got)
-		}
-		lines := slices.Collect(bytes.Lines(read(".batchfs/errors.jsonl")))
-		for _, line := range lines {
-			likeExample(t, "errors.jsonl", line, errorExample)
-		}
-		if len(lines) != len(s.bad) {
-			t.Errorf("errors.jsonl has %d lines", len(lines))
-		}
-		stats := m.stats(t)
-		if b := stats.Batches; stats.ReadPath != path || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != int64(len(s.bad)) {
-			t.Errorf("%+v", stats)
-		}
-		if mem := stats.Memory; mem.Limit != 256<<20 || mem.Used <= 0 || mem.Batches <= 0 || stats.Storage.Bytes <= 0 || stats.Images < 2*spoiltCount || stats.Uptime <= 0 {
-			t.Errorf("%+v", stats)
-		}
-		if len(stats.Epochs) < 2 || stats.Epochs[0].Batches < spoiltCount/2 {
-			t.Errorf("by epoch: %+v", stats.Epochs)
-		}
-		metrics := string(read(".batchfs/metrics"))
-		if opened := fmt.Sprintf("\nbatchfs_batches_opened_total %d\n", spoiltCount+1); !strings.Contains(metrics, opened) {
-			t.Errorf("the metrics have no %q", opened)
-		}
-	})
+	}
+	likeExample(t, "dataset.json", read("dataset.json"), datasetExample)
+	likeExample(t, "epoch.json", read("shard-1/epoch-2/epoch.json"), epochExample)
+	likeExample(t, "batch.json", read("shard-1/epoch-0/batch-00001.json"), batchExample)
+	likeExample(t, "stats.json", read(".batchfs/stats.json"), statsExample)
+	likeExample(t, "memory.json", read(".batchfs/memory.json"), memoryExample)
+	var config struct {
+		Dataset, Mountpoint string
+		PID                 int
+		Flags               map[string]any
+	}
+	if err := json.Unmarshal(read(".batchfs/config.json"), &config); err != nil {
+		t.Error(err)
+	}
+	if config.Dataset != m.dataset || config.Mountpoint != m.dir || config.PID != m.pid() || config.Flags["seed"] != "9" && config.Flags["seed"] != 9.0 {
+		t.Errorf("config.json says %+v", config)
+	}
+	if cache, ok := config.Flags["cache-size"].(float64); !ok || cache <= 0 || cache >= 256<<20 {
+		t.Errorf("config.json says that the cache is of %v bytes", config.Flags["cache-size"])
+	}
+	if got := string(read("classes.txt")); got != "cats\ndogs\n" {
+		t.Errorf("classes.txt is %q", got)
+	}
+	lines := slices.Collect(bytes.Lines(read(".batchfs/errors.jsonl")))
+	for _, line := range lines {
+		likeExample(t, "errors.jsonl", line, errorExample)
+	}
+	if len(lines) != len(s.bad) {
+		t.Errorf("errors.jsonl has %d lines", len(lines))
+	}
+	stats := m.stats(t)
+	if b := stats.Batches; stats.ReadPath != "direct" || b.Opened != spoiltCount+1 || b.Decoded < spoiltCount || b.Waiting != 0 || stats.Errors != int64(len(s.bad)) {
+		t.Errorf("%+v", stats)
+	}
+	if mem := stats.Memory; mem.Limit != 256<<20 || mem.Used <= 0 || mem.Batches <= 0 || stats.Storage.Bytes <= 0 || stats.Images < 2*spoiltCount || stats.Uptime <= 0 {
+		t.Errorf("%+v", stats)
+	}
+	if len(stats.Epochs) < 2 || stats.Epochs[0].Batches < spoiltCount/2 {
+		t.Errorf("by epoch: %+v", stats.Epochs)
+	}
+	metrics := string(read(".batchfs/metrics"))
+	if opened := fmt.Sprintf("\nbatchfs_batches_opened_total %d\n", spoiltCount+1); !strings.Contains(metrics, opened) {
+		t.Errorf("the metrics have no %q", opened)
+	}
 }

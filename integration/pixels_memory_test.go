@@ -67,36 +67,34 @@ func (m *mounted) readAll(t testing.TB, epoch int, f layout.Form) (largest int64
 // TestMemoryDocument: memory.json has an entry for each buffer. The figures are plausible,
 // add up to those of stats.json, and match the settings.
 func TestMemoryDocument(t *testing.T) {
-	eachReadPath(t, func(t *testing.T, path string) {
-		m := mountBatchfs(t, smallAlbum(t), "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3", "--read-path", path)
-		largest := m.readAll(t, 0, layout.NPY)
-		all := m.buffers(t)
-		for name, kind := range map[string]string{"batch": "pinned", "input": "host", "scratch": "host"} {
-			if b := all[name]; b.Kind != kind || b.MaxReal <= 0 {
-				t.Errorf("%s: %+v is no buffer of kind %s that was used", name, b, kind)
-			}
+	m := mountBatchfs(t, smallAlbum(t), "--batch-size", "4", "--dtype", "float32", "--flip", "0.5", "--prefetch-queue-depth", "0", "--workers", "3")
+	largest := m.readAll(t, 0, layout.NPY)
+	all := m.buffers(t)
+	for name, kind := range map[string]string{"batch": "pinned", "input": "host", "scratch": "host"} {
+		if b := all[name]; b.Kind != kind || b.MaxReal <= 0 {
+			t.Errorf("%s: %+v is no buffer of kind %s that was used", name, b, kind)
 		}
-		for name, b := range all {
-			if !strings.Contains("batch input scratch cache", name) || b.Real < 0 || b.Real > b.Reserved || b.MaxReal > b.MaxReserved || b.Reserved > b.MaxReserved {
-				t.Errorf("%s: %+v", name, b)
-			}
+	}
+	for name, b := range all {
+		if !strings.Contains("batch input scratch cache", name) || b.Real < 0 || b.Real > b.Reserved || b.MaxReal > b.MaxReserved || b.Reserved > b.MaxReserved {
+			t.Errorf("%s: %+v", name, b)
 		}
-		if b := all["batch"]; b.MaxReal != largest {
-			t.Errorf("the largest batch has %d bytes, %+v", largest, b)
-		}
-		var largestFile int64
-		for _, file := range testkit.Files(t, smallAlbum(t)) {
-			largestFile = max(largestFile, int64(len(file)))
-		}
-		if b := all["input"]; b.MaxReal < largestFile || b.MaxReal > largestFile+64<<10 {
-			t.Errorf("the largest file has %d bytes, %+v", largestFile, b)
-		}
-		eventually(t, "memory.json and stats.json agree", func() bool {
-			all, s := m.buffers(t), m.stats(t).Memory
-			return all["batch"].Reserved == s.Batches && all["input"].Reserved+all["scratch"].Reserved == s.Scratch && all["cache"].Reserved == s.Cache
-		})
-		m.expectLocked(t)
+	}
+	if b := all["batch"]; b.MaxReal != largest {
+		t.Errorf("the largest batch has %d bytes, %+v", largest, b)
+	}
+	var largestFile int64
+	for _, file := range testkit.Files(t, smallAlbum(t)) {
+		largestFile = max(largestFile, int64(len(file)))
+	}
+	if b := all["input"]; b.MaxReal < largestFile || b.MaxReal > largestFile+64<<10 {
+		t.Errorf("the largest file has %d bytes, %+v", largestFile, b)
+	}
+	eventually(t, "memory.json and stats.json agree", func() bool {
+		all, s := m.buffers(t), m.stats(t).Memory
+		return all["batch"].Reserved == s.Batches && all["input"].Reserved+all["scratch"].Reserved == s.Scratch && all["cache"].Reserved == s.Cache
 	})
+	m.expectLocked(t)
 }
 
 // expectLocked checks that memory.json, stats.json and the kernel agree on the page-locked
