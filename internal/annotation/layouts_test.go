@@ -313,7 +313,7 @@ func TestLabelMap(t *testing.T) {
 	if f, _ := find(t, dir, o); fmt.Sprint(f.Values) != "[-1 0]" {
 		t.Errorf("%+v", f)
 	}
-	if o.LabelMap = "trainids"; !strings.Contains(findError(t, dir, o).Error(), "the labelIds of Cityscapes") {
+	if o.LabelMap = "trainids"; !strings.Contains(findError(t, dir, o).Error(), "masks whose names end in labelIds.png") {
 		t.Error("trainids of others than Cityscapes")
 	}
 	if o.LabelMap = dir + "/absent"; !errors.Is(findError(t, dir, o), os.ErrNotExist) {

@@ -77,7 +77,7 @@ func (f *Found) mapLabels(by string) error {
 		return nil
 	case trainIDs:
 		if f.Values = f.trainIDs(); f.Values == nil {
-			return fmt.Errorf("%s: trainids are made of the labelIds of Cityscapes, and this is %s", f.Images, f.Layout)
+			return fmt.Errorf("%s: trainids are made of masks whose names end in %s, as those of Cityscapes, and this is %s", f.Images, labelIDs, f.Layout)
 		}
 		f.MaskClasses = cityTrainedNames()
 		return nil
