@@ -234,14 +234,18 @@ func remoteWorkers(f *flagSet, path string, workers *int) {
 	}
 }
 
-// remoteReaders does the same for indexing the dataset of a mount, and sets how many samples may be
-// on their way from the store.
+// remoteReaders does the same for indexing the dataset of a mount, as its memory allows, and sets
+// how many samples may be on their way from the store.
 func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.Options) error {
-	path := f.args[0]
 	source.Workers = o.Workers
-	remoteWorkers(f, path, &source.Workers)
-	if dataset.StoreURL(path) != "" && !f.Changed("loads") {
-		o.Loads = engine.StoreLoads(c.machine.cpus, c.memoryLimit(o.MemoryLimit))
+	if dataset.StoreURL(f.args[0]) != "" {
+		most := engine.StoreLoads(c.machine.cpus, c.memoryLimit(o.MemoryLimit)) // each takes memory
+		if !f.Changed("workers") {
+			source.Workers = max(source.Workers, min(remoteRequests, most))
+		}
+		if !f.Changed("loads") {
+			o.Loads = most
+		}
 	}
 	source.Store.MaxRequests = max(source.Workers, o.Loads)
 	return nil

@@ -199,6 +199,26 @@ func TestMountDefaults(t *testing.T) {
 	}
 }
 
+// TestRequestsOfAMount: the memory limit bounds the requests to a store, also those of indexing,
+// unless flags say how many there are.
+func TestRequestsOfAMount(t *testing.T) {
+	for _, c := range []struct {
+		flags                   string
+		workers, loads, atATime int
+	}{
+		{"--memory-limit 50MiB", 100, 100, 100},
+		{"--memory-limit 2GiB", 256, 1024, 1024},
+		{"--memory-limit 50MiB --loads 10", 100, 10, 100},
+		{"--memory-limit 50MiB --workers 3", 3, 100, 100},
+	} {
+		r, err := requested(t, append(strings.Fields(c.flags), "s3://photos/train", "mnt")...)
+		testkit.Must(t, err)
+		if s := r.source; s.Workers != c.workers || r.engine.Loads != c.loads || s.Store.MaxRequests != c.atATime {
+			t.Errorf("%s: %d workers, %d loads, %d requests", c.flags, s.Workers, r.engine.Loads, s.Store.MaxRequests)
+		}
+	}
+}
+
 func TestMountFlags(t *testing.T) {
 	cpu := anyCPU(t)
 	r, err := requested(t, "--shards", "8", "photos", "--batch-size=256", "mnt", "--shuffle", "--seed", "18446744073709551615",
