@@ -68,8 +68,8 @@ func TestStoreAway(t *testing.T) {
 		answers(http.StatusMethodNotAllowed):   {"parts of objects: 405", "copy the dataset"},
 		untrusted.URL:                          {"not trusted", "SSL_CERT_FILE"},
 	} {
-		for _, command := range []string{"index", "verify"} {
-			got := batchfs(t, command, url+"/p.tar", "--storage-wait", "100ms")
+		for _, command := range []string{"index", "verify", "index --targets text", "index --targets masks --annotations " + url + "/a.json"} {
+			got := batchfs(t, append(strings.Fields(command), url+"/p.tar", "--storage-wait", "100ms")...)
 			if got.status != statusFailed || !strings.Contains(got.err, want[0]) || !strings.Contains(got.err, want[1]) {
 				t.Errorf("%s: want %q, got %+v", command, want, got)
 			}

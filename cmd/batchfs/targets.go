@@ -99,6 +99,8 @@ func (c *console) openAsked(ctx context.Context, path string, o dataset.Options,
 func (c *console) annotatedError(path string, err error, o *annotation.Options) error {
 	opening, ofDataset := errors.AsType[*annotation.OpenError](err)
 	ofFile := errors.Is(err, store.ErrURL) || errors.Is(err, dataset.ErrManifest) || errors.Is(err, dataset.ErrManifests) || errors.Is(err, dataset.ErrArchive)
+	ofStore := errors.Is(err, store.ErrAway) || errors.Is(err, store.ErrBusy) || errors.Is(err, store.ErrUntrusted) ||
+		errors.Is(err, store.ErrNoPlace) || errors.Is(err, store.ErrNoRange)
 	switch {
 	case err == nil:
 		return nil
@@ -108,7 +110,7 @@ func (c *console) annotatedError(path string, err error, o *annotation.Options) 
 		return hint(err, "name the folder that the annotations are about: batchfs %s DATASET ...; or other annotations: --annotations FILE", c.command)
 	case errors.Is(err, store.ErrDenied):
 		return hint(err, "%s", deniedHint(deniedPlace(path, o.Files), o.Source.Store.Anonymous))
-	case ofFile || errors.As(err, new(*dataset.AmbiguousError)):
+	case ofFile || ofStore || errors.As(err, new(*dataset.AmbiguousError)):
 		return openError(c.command, path, err, &o.Source)
 	}
 	return annotationError(c.command, path, err)

@@ -84,7 +84,10 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 		about.Real = resolve.Links(images)
 	}
 	file := about.file(&o)
-	found := load(ctx, file, about, &o)
+	found, err := load(ctx, file, about, &o)
+	if err != nil {
+		return nil, err
+	}
 	if found == nil {
 		if found, err = findAndKeep(ctx, path, file, about, &o); err != nil {
 			return nil, err
@@ -108,7 +111,7 @@ func findAndKeep(ctx context.Context, path, file string, about question, o *Opti
 		return nil, err
 	}
 	if found.keep(file, about, f.places, o) {
-		if again := load(ctx, file, about, o); again != nil { // the loaded result takes less memory
+		if again, err := load(ctx, file, about, o); err == nil && again != nil { // the loaded result takes less memory
 			_ = found.Builder.Close()
 			return again, nil
 		}
@@ -157,14 +160,15 @@ func (a *question) file(o *Options) string {
 	return filepath.Join(o.dir, hex.EncodeToString(sum[:16])+keptExtension)
 }
 
-// load returns the stored result if it still holds, else nil.
-func load(ctx context.Context, file string, about question, o *Options) *Found {
+// load returns the stored result if it still holds, else nil. The error is that of a store that was
+// waited for: a search would wait once more.
+func load(ctx context.Context, file string, about question, o *Options) (*Found, error) {
 	if file == "" {
-		return nil
+		return nil, nil
 	}
 	b, text, err := target.Load(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	var k storedResult
 	if err == nil {
@@ -175,14 +179,20 @@ func load(ctx context.Context, file string, about question, o *Options) *Found {
 	}
 	p := newPlaces(ctx, o)
 	defer p.close()
-	if err == nil && len(k.InParts) == b.Len() && p.same(k.Marks) {
-		k.Images, k.Builder = about.Images, b
-		return k.Found
+	if err == nil && len(k.InParts) == b.Len() {
+		var same bool
+		if same, err = p.same(k.Marks); same {
+			k.Images, k.Builder = about.Images, b
+			return k.Found, nil
+		}
 	}
 	if b != nil {
 		_ = b.Close()
 	}
-	return nil
+	if errors.Is(err, store.ErrAway) || errors.Is(err, store.ErrBusy) {
+		return nil, err
+	}
+	return nil, nil
 }
 
 func (k *storedResult) read(text []byte, about question) error {
@@ -200,7 +210,7 @@ func (k *storedResult) read(text []byte, about question) error {
 // keep stores the result, and reports whether it could.
 func (f *Found) keep(file string, about question, p *places, o *Options) bool {
 	// Members of archives are read after these are opened.
-	if file == "" || f.Naming == byKey || !p.same(nil) {
+	if file == "" || f.Naming == byKey || p.unsettled.Load() {
 		return false
 	}
 	text, err := json.Marshal(storedResult{about, p.marks, f})

@@ -3,12 +3,15 @@ package annotation
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,5 +142,31 @@ func TestKeptAnnotations(t *testing.T) {
 	there.Store.Wait = -1
 	if err := findError(t, "s3://bucket/yolo/images/train", Options{Kinds: boxes.Kinds, Source: there}); strings.Contains(err.Error(), "no annotations found") {
 		t.Error(err)
+	}
+}
+
+// TestKeptOfAStoreThatIsAway: whoever asks whether a kept result still holds does not ask a store
+// again that does not answer.
+func TestKeptOfAStoreThatIsAway(t *testing.T) {
+	root := t.TempDir()
+	write(t, root+"/bucket", map[string]string{"yolo/images/train/a.jpg": "", "yolo/labels/train/a.txt": "1 0.5 0.5 0.2 0.2", "yolo/classes.txt": "one\ntwo\n"})
+	touch(t, root, time.Hour)
+	var away atomic.Bool
+	var refused atomic.Int64
+	server := httptest.NewServer(&fakestore.Server{Dir: root, Before: func(w http.ResponseWriter, _ *http.Request) bool {
+		if away.Load() {
+			refused.Add(1)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		return away.Load()
+	}})
+	defer server.Close()
+	o := Options{Kinds: boxes.Kinds, dir: t.TempDir()}
+	o.Source = dataset.Options{Store: store.Options{Endpoint: server.URL, Anonymous: true, Region: "us-east-1", Wait: -1}}
+	find(t, "s3://bucket/yolo/images/train", o)
+	away.Store(true)
+	const manifests = 3 // names of a manifest, which are asked for at once
+	if err := findError(t, "s3://bucket/yolo/images/train", o); !errors.Is(err, store.ErrBusy) || refused.Load() > manifests {
+		t.Errorf("%d requests, %v", refused.Load(), err)
 	}
 }

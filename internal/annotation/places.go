@@ -92,13 +92,13 @@ func (p *places) mark(how looking, path, ending string) (string, error) {
 }
 
 // same reports whether all states are the same as before.
-func (p *places) same(marks []mark) bool {
+func (p *places) same(marks []mark) (bool, error) {
 	for _, m := range marks {
 		if value, err := p.value(m.How, m.Path, m.Ending); err != nil || value != m.Value {
-			return false
+			return false, err
 		}
 	}
-	return !p.unsettled.Load()
+	return !p.unsettled.Load(), nil
 }
 
 // value returns the state of something.
