@@ -223,6 +223,7 @@ func (l besideImage) choose() (height, width int, orientation uint8, err error) 
 	err = l.fetchImage(true)
 	l.endFetch()
 	l.item.part = part
+	l.beginFetch() // a mask that is known to be bad is looked at again
 	height, width, orientation = p.head.Height, p.head.Width, p.head.Orientation
 	*p = fetched{seen: p.seen, transform: p.transform, notRead: err != nil}
 	if err == nil {
