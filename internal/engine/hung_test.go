@@ -71,6 +71,9 @@ func TestHangingReadKeepsNoTurn(t *testing.T) {
 		reader.Go(func() { read(t, e, Key{}, layout.NHWCForm) })
 		began := time.Now()
 		time.Sleep(2 * stallAfter)
+		if s := e.Stats().Batches.StallSeconds; s < 1.99 || s > 2 {
+			t.Errorf("the first one has waited for %v seconds", s)
+		}
 		read(t, e, Key{Shard: 1}, layout.NHWCForm)
 		close(answer)
 		if reader.Wait(); time.Since(began) > time.Minute {

@@ -38,8 +38,10 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form, as turn) (*
 		r.meter.count(func(s *BatchStats) { s.Opened++ })
 		return b, nil
 	}
-	began := time.Now()
-	r.meter.count(func(s *BatchStats) { s.Waiting++ })
+	r.meter.count(func(s *BatchStats) {
+		s.Waiting++
+		s.StallSeconds -= r.meter.uptime()
+	})
 	err = r.await(ctx, b, k.String())
 	for err == errGone {
 		if b, isReady, err = r.join(k, form, as); err == nil && !isReady {
@@ -49,7 +51,7 @@ func (r *readers) hold(ctx context.Context, k Key, form layout.Form, as turn) (*
 	r.meter.count(func(s *BatchStats) {
 		s.Waiting--
 		s.Stalled++
-		s.StallSeconds += time.Since(began).Seconds()
+		s.StallSeconds += r.meter.uptime()
 		if err == nil {
 			s.Opened++
 		}

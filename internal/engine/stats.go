@@ -38,7 +38,7 @@ type Stats struct {
 }
 
 // BatchStats counts batches. Opened counts successful Opens; a stall is an Open that had to
-// wait, whether it succeeded or not.
+// wait, whether it succeeded or not. StallSeconds also has the time of those that still wait.
 type BatchStats struct {
 	Decoded      int64   `json:"decoded"`
 	Opened       int64   `json:"opened"`
@@ -249,6 +249,9 @@ func (m *meter) epoch(epoch int) *EpochStats {
 	return &m.epochs[len(m.epochs)-1]
 }
 
+// uptime is for how many seconds there has been an engine.
+func (m *meter) uptime() float64 { return time.Since(m.start).Seconds() }
+
 func (m *meter) count(change func(*BatchStats)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -265,8 +268,9 @@ func (m *meter) stalled() bool {
 func (m *meter) snapshot(now time.Time) Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	up := now.Sub(m.start).Seconds()
+	up := now.Sub(m.start).Seconds() // m.batches.StallSeconds lacks that of each Open that still waits
 	s := Stats{Uptime: up, Images: m.images, Batches: m.batches, Storage: m.storage, JPEGs: m.jpegs, Epochs: append([]EpochStats{}, m.epochs...), EpochsOmitted: m.omitted}
+	s.Batches.StallSeconds += up * float64(s.Batches.Waiting)
 	var images, bytes int64
 	for _, t := range m.recent {
 		if age := int64(up) - t.second; age < rateSeconds {
