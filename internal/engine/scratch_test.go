@@ -156,10 +156,10 @@ func TestSlotsAfterAWait(t *testing.T) {
 			if readsFree {
 				e.flow.ownReads = ownReads{}
 			}
-			ledger, reads := e.memory.ledger, 0
+			ledger, reads := e.memory.ledger, atomic.Int64{}
 			e.wrapLoaders(func(l loader) loader {
 				return faultyLoader{l, func(int64) error {
-					switch reads++; reads {
+					switch reads.Add(1) {
 					case 1:
 						ledger.setLimit(1) // there is no room for it now
 					case 2:
@@ -174,7 +174,7 @@ func TestSlotsAfterAWait(t *testing.T) {
 			defer cancel()
 			f, err := e.Open(ctx, Key{}, layout.NHWCForm)
 			if err != nil {
-				t.Fatalf("reads are free: %t: after %d reads: %v", readsFree, reads, err)
+				t.Fatalf("reads are free: %t: after %d reads: %v", readsFree, reads.Load(), err)
 			}
 			f.Close()
 		})
