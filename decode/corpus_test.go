@@ -76,9 +76,9 @@ func grayOfRGB(rgb []uint8) []uint8 {
 	return out
 }
 
-// allSamples are files that foreign encoders wrote, with the pixels that foreign decoders read from
-// them (testdata/make.py), edited copies of some, and the packed forms of all.
-var allSamples = sync.OnceValue(func() []sample {
+// plainSamples are files that foreign encoders wrote, with the pixels that foreign decoders read
+// from them (testdata/make.py), and edited copies of some.
+var plainSamples = sync.OnceValue(func() []sample {
 	references, err := readReferences()
 	if err != nil {
 		panic(err)
@@ -108,7 +108,13 @@ var allSamples = sync.OnceValue(func() []sample {
 		s.w, s.h, s.rgb = pixmap(testFile(name+".ppm"), 3)
 		all = append(all, s)
 	}
-	all = append(all, editedSamples(all)...)
+	return append(all, editedSamples(all)...)
+})
+
+// allSamples are plainSamples, and their packed forms. To pack a PNG, another library is called,
+// which the sanitizer of uninitialized memory does not see.
+var allSamples = sync.OnceValue(func() []sample {
+	all := slices.Clip(plainSamples())
 	return append(all, packedSamples(all)...)
 })
 
@@ -120,11 +126,11 @@ func newSample(name string, data []byte) sample {
 	return s
 }
 
-// corpus returns a sample of testdata/samples.
+// corpus returns a sample by its name.
 func corpus(name string) sample {
-	for _, s := range allSamples() {
-		if s.name == name {
-			return s
+	for _, all := range []func() []sample{plainSamples, allSamples} {
+		if i := slices.IndexFunc(all(), func(s sample) bool { return s.name == name }); i >= 0 {
+			return all()[i]
 		}
 	}
 	panic("no sample " + name)
@@ -369,7 +375,7 @@ func oddFiles() (out []file) {
 	for n := 1; n <= 3; n++ {
 		add(fmt.Sprintf("%d scans", n), scansUpTo(testFile("progressive.jpg"), n))
 	}
-	for _, s := range allSamples() {
+	for _, s := range plainSamples() {
 		if s.format == JPEG && (strings.HasPrefix(s.name, "cmyk") || strings.HasPrefix(s.name, "ycck")) {
 			add(s.name, s.data)
 			add(s.name+" without Adobe", without(s.data, markAPP14))
@@ -398,7 +404,7 @@ func oddFiles() (out []file) {
 // jpegFiles are JPEGs of all kinds, most of which our own decoder reads, and other odd files.
 func jpegFiles() []file {
 	out := oddFiles()
-	for _, s := range allSamples() {
+	for _, s := range plainSamples() {
 		if s.format == JPEG {
 			out = append(out, s.file)
 		}
