@@ -145,8 +145,8 @@ func TestKeptAnnotations(t *testing.T) {
 	}
 }
 
-// TestKeptOfAStoreThatIsAway: whoever asks whether a kept result still holds does not ask a store
-// again that does not answer.
+// TestKeptOfAStoreThatIsAway: a store that does not answer when a kept result is checked is not
+// asked again for a search.
 func TestKeptOfAStoreThatIsAway(t *testing.T) {
 	root := t.TempDir()
 	write(t, root+"/bucket", map[string]string{"yolo/images/train/a.jpg": "", "yolo/labels/train/a.txt": "1 0.5 0.5 0.2 0.2", "yolo/classes.txt": "one\ntwo\n"})
