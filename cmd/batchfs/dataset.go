@@ -226,26 +226,22 @@ func someOf(names []string) string {
 // milliseconds.
 const remoteRequests = 256
 
-// remoteWorkers raises the number of workers, unless a flag sets it, if a dataset is in a store:
-// the workers wait for its answers most of the time.
-func remoteWorkers(f *flagSet, path string, workers *int) {
+// remoteWorkers raises the number of workers to most, unless a flag sets it, if a dataset is in a
+// store: the workers wait for its answers most of the time.
+func remoteWorkers(f *flagSet, path string, most int, workers *int) {
 	if dataset.StoreURL(path) != "" && !f.Changed("workers") {
-		*workers = max(*workers, remoteRequests)
+		*workers = max(*workers, most)
 	}
 }
 
 // remoteReaders does the same for indexing the dataset of a mount, as its memory allows, and sets
 // how many samples may be on their way from the store.
 func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.Options) error {
+	path, most := f.args[0], engine.StoreLoads(c.machine.cpus, c.memoryLimit(o.MemoryLimit)) // each takes memory
 	source.Workers = o.Workers
-	if dataset.StoreURL(f.args[0]) != "" {
-		most := engine.StoreLoads(c.machine.cpus, c.memoryLimit(o.MemoryLimit)) // each takes memory
-		if !f.Changed("workers") {
-			source.Workers = max(source.Workers, min(remoteRequests, most))
-		}
-		if !f.Changed("loads") {
-			o.Loads = most
-		}
+	remoteWorkers(f, path, min(remoteRequests, most), &source.Workers)
+	if dataset.StoreURL(path) != "" && !f.Changed("loads") {
+		o.Loads = most
 	}
 	source.Store.MaxRequests = max(source.Workers, o.Loads)
 	return nil

@@ -40,7 +40,7 @@ func indexCommand(c *console) *cli.Command {
 		f.derived("parquet", "none", "also write what is known to a Parquet `FILE`, a row for each image", place(&parquet, "a file"))
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
-			remoteWorkers(f, f.args[0], &o.Workers)
+			remoteWorkers(f, f.args[0], remoteRequests, &o.Workers)
 			dir := filepath.Dir(parquet)
 			if _, err := os.Stat(dir); err != nil { // later, all of the dataset would have been read
 				return hint(fmt.Errorf("--parquet %s: %w", displayName(parquet), err), "mkdir -p %s", shellWord(dir))

@@ -30,7 +30,7 @@ func verifyCommand(c *console) *cli.Command {
 		jsonFlag(c, f, "print one JSON object")
 		f.check(func() error {
 			source.Rescan = part.N == 0 && !merge // otherwise each part would look at every file
-			remoteWorkers(f, f.args[0], &source.Workers)
+			remoteWorkers(f, f.args[0], remoteRequests, &source.Workers)
 			w.Workers, w.Memory = source.Workers, c.memoryLimit(w.Memory)
 			if find.Kinds != (annotation.Kinds{}) && (part.N > 0 || merge) {
 				return usage("--targets cannot be given with --part or --merge: annotations are verified as a whole")
