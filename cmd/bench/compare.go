@@ -75,6 +75,15 @@ func compareCommits(b *bench) {
 			soFar("    peak memory", peak).atMost(1.05),
 		)
 	}
+	o := b.indexed("photo")
+	for _, delay := range delays {
+		side := func(program string) contender {
+			return o.delayed(delay, b.training(mount{dataset: o.url("photo"), flags: o.flags(remoteFlags()...), program: program}))
+		}
+		what := fmt.Sprintf("crops from a store on the same processors, %s a request: now / older", delay)
+		r := b.hold(what, 0, side(""), side(older))
+		b.print(r.ratio(what, rate, 0, 1).atLeast(notWorse), r.ratio("    processor time an image", cost, 0, 1).atMost(1.02))
+	}
 	const what = "8 readers of different speed"
 	r := b.hold(what, 0, b.readers(b.batchfs, jpegs), b.readers(older, jpegs))
 	b.print(

@@ -187,7 +187,7 @@ func (d *drawer) next() []*load {
 			return hands
 		}
 		if f.loadAhead(); f.wantsMore() {
-			f.window.size++
+			f.window.grow()
 			f.loadAhead()
 		}
 		f.resting++

@@ -18,7 +18,7 @@ type window struct {
 
 const (
 	enoughOfDisk  = 4  // window.enough for files
-	enoughOfStore = 16 // window.enough for a store, whose answers come unevenly
+	enoughOfStore = 64 // window.enough for a store, whose answers come unevenly
 	firstOfStore  = 256
 	leastOfStore  = 32 // so that a batch that was not made ahead does not begin with too few
 	manyExcess    = 64
@@ -44,6 +44,10 @@ func (w *window) isOpen(n int) bool {
 	}
 	return !w.held
 }
+
+// grow lets more samples be on their way: one more, or in a wide window, of which one sample is a
+// small part, a few.
+func (w *window) grow() { w.size = min(w.size+1+w.size/64, w.most) }
 
 // found notes how many samples are ready when another one becomes ready.
 func (w *window) found(ready, drawers int) {
