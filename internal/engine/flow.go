@@ -459,6 +459,10 @@ func (f *flow) recycle(l *load) {
 // addSpare adds a load to those that are spare, unless there are enough. The lock is held.
 func (f *flow) addSpare(l *load) bool {
 	f.room.notLarge(l)
+	if f.room.trial == l {
+		f.room.trial = nil
+		f.resume()
+	}
 	if len(f.room.waiting) > 0 {
 		f.room.some.Signal() // the one that waits may be the only one now
 	}

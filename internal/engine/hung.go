@@ -20,6 +20,7 @@ const extraLoads = 6
 type hungReads struct {
 	*batches
 	began time.Time // times of reads are counted from here
+	ended time.Time // when a read that hung last returned
 	loads []*load   // all loads that exist
 	count atomic.Int32
 }

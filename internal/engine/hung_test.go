@@ -49,7 +49,7 @@ func TestAllocatingIsNotHanging(t *testing.T) {
 
 // TestHangingReadKeepsNoTurn: while a read of a batch hangs, and holds the memory that another
 // sample of that batch waits for, a batch of another shard is made. The first one is made once the
-// read returns.
+// read returns, however long that takes.
 func TestHangingReadKeepsNoTurn(t *testing.T) {
 	dir := t.TempDir()
 	for i, side := range []int{1800, 1800, 50, 50} {
@@ -60,7 +60,7 @@ func TestHangingReadKeepsNoTurn(t *testing.T) {
 		o := testOptions()
 		o.Anonymous, o.PrefetchDepth, o.BatchSize, o.Shards = true, 0, 2, 2
 		o.Transform = resample.Options{Mode: resample.Stretch, Height: 200, Width: 200}
-		o.MemoryWait, o.MemoryLimit = time.Hour, runtimeBytes+24<<20
+		o.MemoryWait, o.MemoryLimit = 3*time.Second, runtimeBytes+24<<20
 		e, err := build(ds, o)
 		testkit.Must(t, err)
 		answer := make(chan struct{})
@@ -75,6 +75,7 @@ func TestHangingReadKeepsNoTurn(t *testing.T) {
 			t.Errorf("the first one has waited for %v seconds", s)
 		}
 		read(t, e, Key{Shard: 1}, layout.NHWCForm)
+		time.Sleep(30 * time.Second)
 		close(answer)
 		if reader.Wait(); time.Since(began) > time.Minute {
 			t.Errorf("they took %v", time.Since(began))

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"time"
+
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
@@ -182,7 +184,7 @@ func (l *load) storageAnswered() {
 	if !l.stalled {
 		return
 	}
-	l.stalled = false
+	l.stalled, all.flow.hungReads.ended = false, time.Now()
 	all.flow.hungReads.count.Add(-1)
 	all.flow.resume() // its batch hands out slots again
 	all.flow.room.some.Signal()

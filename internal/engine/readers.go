@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -101,12 +100,14 @@ func (r *readers) await(ctx context.Context, b *batch, name string) (err error) 
 }
 
 // memoryWaitLeft is how much longer an Open that began at began may wait for memory. The wait
-// begins anew when the batches that hold the memory no longer have to wait for a store.
+// begins anew when the batches that hold the memory no longer have to wait for storage.
 func (r *readers) memoryWaitLeft(b *batch, began time.Time) time.Duration {
 	r.mu.Lock()
-	since, held := r.schedule.refusedSince(b), time.Duration(math.MaxInt64)
-	if slices.ContainsFunc(r.schedule.in[making], func(b *batch) bool { return b.short.IsZero() }) {
-		held = time.Since(r.catalog.Dataset.Held())
+	since, held := r.schedule.refusedSince(b), time.Since(r.flow.hungReads.ended)
+	if slices.ContainsFunc(r.schedule.in[making], r.flow.hungReads.hangs) {
+		held = 0
+	} else if slices.ContainsFunc(r.schedule.in[making], func(b *batch) bool { return b.short.IsZero() }) {
+		held = min(held, time.Since(r.catalog.Dataset.Held()))
 	}
 	r.mu.Unlock()
 	if since.IsZero() {

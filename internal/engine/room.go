@@ -19,6 +19,7 @@ type room struct {
 	*batches
 
 	waiting []item
+	trial   *load     // tries again to have the GPU make a sample, for which memory is taken only then; nil: none does
 	some    sync.Cond // there may be some memory
 }
 
@@ -42,6 +43,9 @@ func (r *room) add(l *load) error {
 	defer r.mu.Unlock()
 	it := l.item
 	it.asks.refused = r.memory.ledger.returns()
+	if r.trial == l {
+		r.trial = nil
+	}
 	r.flow.addSpare(l)
 	if it.wanted() != nil {
 		return nil
@@ -133,8 +137,8 @@ func (r *room) giveWayTo(first *batch) bool {
 }
 
 // admitAny admits the first item, or one that takes no more than the room that is left for one. Of
-// those that were to be made on the GPU, it admits only the first: their attempts, each of which
-// gives back memory, would have one another tried again and again.
+// those that were to be made on the GPU, it admits only the first, and one at a time: their
+// attempts, each of which gives back memory, would have one another tried again and again.
 func (r *room) admitAny(first int, only bool) bool {
 	if r.admit(first, only) {
 		return true
@@ -151,7 +155,7 @@ func (r *room) admitAny(first int, only bool) bool {
 // admit gives a waiting item what it takes, if there is enough, and has a load carry it.
 func (r *room) admit(i int, only bool) bool {
 	it := r.waiting[i]
-	if it.asks.onGPU && it.asks.refused == r.memory.ledger.returns() || !r.memory.ledger.admitLoad(it.asks.input, it.asks.drawing, only) {
+	if it.asks.onGPU && (r.onTrial() != nil || it.asks.refused == r.memory.ledger.returns()) || !r.memory.ledger.admitLoad(it.asks.input, it.asks.drawing, only) {
 		return false
 	}
 	r.waiting = slices.Delete(r.waiting, i, i+1)
@@ -159,11 +163,23 @@ func (r *room) admit(i int, only bool) bool {
 	l := r.flow.takeSpare()
 	l.input.giveBack()
 	l.item, l.input.charged = it, it.asks.input
+	if it.asks.onGPU {
+		r.trial = l
+	}
 	r.isLarge(l, it.asks.drawing)
 	if r.wait.Go(l.tryAgain); !r.hasWaiting(it.batch) {
 		r.flow.resume()
 	}
 	return true
+}
+
+// onTrial is the batch of the sample that is on trial; nil: there is none, or its read hangs, or it
+// is no longer wanted. No less important batch takes the memory that it needs.
+func (r *room) onTrial() *batch {
+	if r.trial == nil || !r.trial.item.isCurrent() || r.flow.hungReads.hangs(r.trial.item.batch) {
+		return nil
+	}
+	return r.trial.item.batch
 }
 
 // notShort notes that a batch has got some memory, or continues without it.

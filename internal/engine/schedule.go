@@ -165,12 +165,13 @@ func (s *schedule) firstWaiting() int {
 	return first
 }
 
-// firstShort is the batch of that item; nil: none is waiting.
+// firstShort is the batch of that item, or of one on trial; nil: there is none.
 func (s *schedule) firstShort() *batch {
-	if i := s.firstWaiting(); i >= 0 {
+	b := s.flow.room.onTrial()
+	if i := s.firstWaiting(); i >= 0 && (b == nil || s.goesBefore(s.flow.room.waiting[i].batch, b)) {
 		return s.flow.room.waiting[i].batch
 	}
-	return nil
+	return b
 }
 
 // waitsBefore reports whether an item of a batch as important as b, or more so, waits for memory.
