@@ -67,12 +67,14 @@ type badSamples struct {
 	// here are then numbers of such files, except those shown to users.
 	rows []int32
 
-	mu       sync.Mutex
-	files    map[int64]badFile
-	repaired map[int64]bool // samples whose problem in the index no longer applies
+	mu    sync.Mutex
+	files map[int64]badFile
+	// repaired are samples in whose place another file was accepted, and not read yet, and those
+	// whose problem in the index no longer applies.
+	repaired map[int64]bool
 }
 
-// A badFile is reported once; one that is part or transient is still tried every time.
+// A badFile is reported once; one that is part or transient may still be tried.
 type badFile struct {
 	seen   dataset.Identity // the file that was found bad
 	reason error
@@ -117,27 +119,34 @@ func newBadBeside(ds *dataset.Dataset, rows []int32, r *badReports, log *slog.Lo
 	return f
 }
 
-// check returns why a sample is known to be unreadable, or nil if it is not, or if its file
+// check returns why a slot's sample is known to be unreadable, or nil if it is not, or if its file
 // has changed since. A machine error leaves that open and is returned as it is.
-func (f *badSamples) check(id int64) error {
+func (f *badSamples) check(s shard.Slot) error {
+	id := s.ID
 	bad, known := f.lookup(id)
-	if bad.reason == nil || bad.transient {
+	if bad.reason == nil {
 		return nil
 	}
-	now, err := f.look(int(id))
-	if err != nil && fault.Of(err) != fault.File {
-		return err
+	if f.condemned[id] == "" {
+		now, err := f.look(int(id))
+		if err != nil && fault.Of(err) != fault.File {
+			return err
+		}
+		there := err == nil || errors.Is(err, dataset.ErrChanged) && now.Known()
+		switch {
+		case bad.transient:
+			if !errors.Is(err, bad.reason) { // such as a file that is still missing
+				return nil
+			}
+		case there && now != bad.seen && (bad.repairable || f.ds.Same(int(id), now)):
+			f.ds.Accept(int(id), now)
+			f.markRepaired(id, bad.repairable)
+			return nil
+		case bad.part && bad.epoch != s.Epoch:
+			return nil
+		}
 	}
-	there := err == nil || errors.Is(err, dataset.ErrChanged) && now.Known()
-	if there && now != bad.seen && (bad.repairable || f.ds.Same(int(id), now)) {
-		f.ds.Accept(int(id), now)
-		f.markRepaired(id)
-		return nil
-	}
-	switch {
-	case bad.part:
-		return nil
-	case known: // the list may have changed since lookup
+	if known { // the list may have changed since lookup
 		return f.errorOf(id, bad)
 	}
 	return f.remember(id, bad)
@@ -150,8 +159,12 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	reason = dataset.Reason(reason) // the path is logged beside it
 	unfit := errors.Is(reason, sample.ErrUnfit)
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
-	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
+	accepted := f.isRepaired(id)
+	repairable := !changed || accepted || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
+	if accepted && changed && !unfit && !transient {
+		seen = unknownIdentity // it was still being written when it was accepted, so any other may follow
+	}
 	inEpoch, part := errors.AsType[partError](reason)
 	return f.remember(id, badFile{
 		seen: seen, reason: reason, repairable: repairable && !transient, part: part, epoch: inEpoch.epoch, transient: transient,
@@ -176,6 +189,9 @@ func (f *badSamples) wasRead(id int64) {
 		bad.over = true
 		f.files[id] = bad
 	}
+	if f.repaired[id] && f.ds.Problem(int(id)) == "" {
+		delete(f.repaired, id)
+	}
 }
 
 // lookup finds what is known about a sample: from reading it, if known is true, or else from the
@@ -193,16 +209,24 @@ func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 	return bad, known
 }
 
-func (f *badSamples) markRepaired(id int64) {
+// markRepaired forgets a bad file, as another one has taken its place: any other, or only the one
+// that was indexed.
+func (f *badSamples) markRepaired(id int64, byAny bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.files[id]; known {
 		delete(f.files, id)
 		f.ledger.release(useIndex, badFileBytes)
 	}
-	if f.ds.Problem(int(id)) != "" { // otherwise lookup never asks, and the list would grow without bound
+	if byAny {
 		f.repaired[id] = true
 	}
+}
+
+func (f *badSamples) isRepaired(id int64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.repaired[id]
 }
 
 // remember enters a bad file, reports it if that was not done before, and returns its error.

@@ -3,18 +3,25 @@ package engine
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"image"
+	"image/png"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
+	"github.com/batchfs/batchfs/decode/resample"
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // A spoilt is a file that is not an image for a while.
@@ -60,7 +67,7 @@ func TestTransientFailures(t *testing.T) {
 		if err := e.bad.report(0, unix.EACCES, unknownIdentity); !errors.Is(err, ErrBad) {
 			t.Error(err)
 		}
-		if err := e.bad.check(0); err != nil {
+		if err := e.bad.check(shard.Slot{}); err != nil {
 			t.Errorf("it is not tried again: %v", err)
 		}
 	}
@@ -120,7 +127,7 @@ func TestBadSamplesAreBounded(t *testing.T) {
 			if err := bad.report(id, decode.ErrCorrupt, ds.Stat(int(id))); !errors.Is(err, ErrBad) {
 				t.Error(err)
 			}
-			if err := bad.check(id); !errors.Is(err, ErrBad) {
+			if err := bad.check(shard.Slot{ID: id}); !errors.Is(err, ErrBad) {
 				t.Errorf("sample %d was just found bad, and is said to be: %v", id, err)
 			}
 		}
@@ -140,10 +147,10 @@ func TestCheckOfARepairedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad.look = func(i int) (dataset.Identity, error) {
-		bad.markRepaired(int64(i)) // by another worker, which saw the new file
+		bad.markRepaired(int64(i), false) // by another worker, which saw the new file
 		return seen, nil
 	}
-	if err := bad.check(1); !errors.Is(err, ErrBad) {
+	if err := bad.check(shard.Slot{ID: 1}); !errors.Is(err, ErrBad) {
 		t.Error(err)
 	}
 	if n := bad.total(); n != 1 || len(bad.files) != 0 || len(bad.repaired) != 0 {
@@ -172,7 +179,7 @@ func TestCheckOfAChangedFile(t *testing.T) {
 		bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
 		bad.report(0, c.reason, c.seen)
 		bad.look = func(int) (dataset.Identity, error) { return c.now, c.err }
-		if err := bad.check(0); (err == nil) != c.good || !c.good && !errors.Is(err, ErrBad) {
+		if err := bad.check(shard.Slot{}); (err == nil) != c.good || !c.good && !errors.Is(err, ErrBad) {
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}
@@ -210,6 +217,161 @@ func TestRepetitionsGoWithTheirCause(t *testing.T) {
 		sample.repair()
 		if !bytes.Equal(read(t, e, k, layout.NHWCForm), exact) {
 			t.Errorf("%s: the repaired sample is not shown", policy)
+		}
+	}
+}
+
+// TestBadSamplesAreMadeOnce: a batch that was made ahead with a bad sample is served as it is, if
+// nothing has changed since. What is bad may be so in the crop of one epoch only, or gone.
+func TestBadSamplesAreMadeOnce(t *testing.T) {
+	const n, epochs = 40, 2
+	for _, policy := range []catalog.OnError{Replace, Zero} {
+		for what, break_ := range map[string]func(t *testing.T, path string){
+			"damaged": func(t *testing.T, path string) {},
+			"gone":    func(t *testing.T, path string) { testkit.Must(t, os.Remove(path)) },
+		} {
+			t.Run(fmt.Sprint(policy, " ", what), func(t *testing.T) {
+				dir := t.TempDir()
+				var bad []string
+				for i := range n {
+					path := filepath.Join(dir, fmt.Sprintf("%02d.png", i))
+					var data bytes.Buffer
+					testkit.Must(t, png.Encode(&data, image.NewGray(image.Rect(0, 0, 64, 64))))
+					if i%4 == 1 {
+						bad = append(bad, path)
+						if what == "damaged" {
+							data.Bytes()[data.Len()/2] ^= 0xff
+						}
+					}
+					writeFile(t, path, data.Bytes())
+				}
+				e := start(t, dir, func(o *Options) {
+					o.OnError, o.Epochs = policy, epochs
+					o.Transform = resample.Options{Mode: resample.RandomResizedCrop, Height: 8, Width: 8, CropArea: resample.DefaultCropArea, CropRatio: resample.DefaultCropRatio}
+				})
+				for _, path := range bad {
+					break_(t, path)
+				}
+				keys := allKeys(e)
+				for _, k := range keys {
+					read(t, e, k, layout.NHWCForm)
+					testkit.Must(t, e.Quiet(t.Context()))
+				}
+				if made := e.Stats().Batches.Decoded; made != int64(len(keys)) {
+					t.Errorf("%d batches were made for %d", made, len(keys))
+				}
+			})
+		}
+	}
+}
+
+// TestRepairedWhileItIsOpened: a file that was corrupt is written anew in several steps, between
+// which a batch is opened: each step after the batch's look at the file, and before its read. Or it
+// is replaced by an image of another size at first. It is good in the end.
+func TestRepairedWhileItIsOpened(t *testing.T) {
+	const n = 4
+	other := []byte("P6\n1 1\n255\nabc")
+	for _, policy := range []catalog.OnError{Fail, Replace, Zero} {
+		for what, steps := range map[string]func(good []byte) [][]byte{
+			"at once":       func(good []byte) [][]byte { return [][]byte{good} },
+			"slowly":        func(good []byte) [][]byte { return [][]byte{good[:20], good[:30], good[:40], good} },
+			"another first": func(good []byte) [][]byte { return [][]byte{other, nil, good} },
+		} {
+			t.Run(fmt.Sprint(policy, " ", what), func(t *testing.T) {
+				dir := testDir(t, n)
+				e := built(t, dir, func(o *Options) { o.PrefetchDepth, o.OnError = 0, policy })
+				s := spoil(t, samplePath(dir, number(n, 1)))
+				list, look := [][]byte(nil), e.bad.look
+				write := func(data []byte) {
+					s.when = s.when.Add(time.Second)
+					s.write(data)
+				}
+				e.bad.look = func(i int) (dataset.Identity, error) {
+					id, err := look(i)
+					if i == 1 && len(list) > 0 {
+						if list[0] != nil {
+							write(list[0])
+						}
+						list = list[1:]
+					}
+					return id, err
+				}
+				e.start()
+				_ = opens(e, Key{}, layout.NHWCForm)
+				write(s.good[:10])
+				list = steps(s.good)
+				for range 2 * len(list) {
+					if err := opens(e, Key{}, layout.NHWCForm); err != nil && !errors.Is(err, ErrBad) {
+						t.Error(err)
+					}
+				}
+				if got := read(t, e, Key{}, layout.NHWCForm); !bytes.Equal(got, want(t, e, n, Key{}, 0)) {
+					t.Error("other bytes")
+				}
+				if len(e.bad.repaired) != 0 {
+					t.Error("it counts as repaired after it was read")
+				}
+			})
+		}
+	}
+}
+
+// TestCondemned: a sample whose annotations are bad is bad in every part at the first open, even if
+// the index knows no version of its file, as it got the size from a manifest. Its file is not asked
+// about: it may be on storage that fails.
+func TestCondemned(t *testing.T) {
+	const n = 4
+	dir, list := testDir(t, n), ""
+	for i := range n {
+		h, w := testSize(i)
+		path, err := filepath.Rel(dir, samplePath(dir, i))
+		testkit.Must(t, err)
+		list += fmt.Sprintf("{\"path\":%q,\"height\":%d,\"width\":%d,\"format\":\"ppm\"}\n", path, h, w)
+	}
+	manifest := filepath.Join(dir, "m.jsonl")
+	writeFile(t, manifest, []byte(list))
+	for _, fault := range []error{nil, unix.EIO} {
+		for id := range int64(n) { // the last one has no array
+			for _, form := range []layout.Form{layout.ArrayForm(0), layout.NHWCForm, layout.SafeTensors} {
+				e := built(t, manifest, func(o *Options) {
+					withArrays(t, o, n)
+					o.PrefetchDepth, o.BatchSize, o.Condemned = 0, 1, map[int64]string{id: "a box has 3 numbers"}
+				})
+				if look := e.bad.look; fault != nil {
+					e.bad.look = func(i int) (dataset.Identity, error) {
+						seen, _ := look(i)
+						return seen, fault
+					}
+				}
+				e.start()
+				for range 2 {
+					err := opens(e, Key{Batch: int(id)}, form)
+					if !errors.Is(err, ErrBad) || !strings.Contains(err.Error(), fmt.Sprintf("%03d.ppm: a box has 3", id)) {
+						t.Errorf("%d.%s: %v", id, form.Ext(), err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestBadAfterAll: an image that was good once, and is bad now, is bad for its mask, too, even if
+// another file has taken its place in the meantime.
+func TestBadAfterAll(t *testing.T) {
+	const n = 8
+	dir, masks := maskDirs(t, n)
+	e := startMasks(t, dir, masks, n, func(o *Options) { o.OnError, o.PrefetchDepth = Zero, 0 })
+	read(t, e, Key{}, layout.NHWCForm)
+	s := spoil(t, samplePath(dir, number(n, 1))) // it looks the same
+	read(t, e, Key{Epoch: 1}, layout.NHWCForm)
+	s.when = s.when.Add(time.Hour)
+	s.write([]byte("P9"))
+	for epoch := 1; epoch < 3; epoch++ {
+		k := Key{Epoch: epoch}
+		read(t, e, k, layout.NHWCForm)
+		sameValues(t, e, n, k, false)
+		if sameImages(t, e, n, k, samplesOf(t, e, k)); !isZeroed(samplesOf(t, e, k)[1]) {
+			t.Errorf("epoch %d: it is good", epoch)
 		}
 	}
 }

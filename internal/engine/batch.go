@@ -77,7 +77,7 @@ type content struct {
 	images  layout.Spec      // the shape of its images, which samples have to fit, even if the batch shows no images
 	large   int64            // bytes that its largest sample may take while it is made, if that exceeds the room that is always there
 	samples []catalog.Sample // what each slot shows, written by its drawer
-	missing []int64          // samples that are replaced, filled with the fill value, or were tried in place of another one in vain
+	missing []shard.Slot     // samples that are replaced, filled with the fill value, or were tried in place of another one in vain
 }
 
 // placement is where the bytes of a batch are. It is constant while the batch is laid out.
@@ -187,7 +187,7 @@ func (b *batch) maskBytes(i int) []byte {
 func (b *batch) assemble(c *Catalog) error {
 	for i, s := range b.samples[:b.items] {
 		if s.Status != catalog.StatusOK {
-			b.missing = append(b.missing, b.slots[i].ID)
+			b.missing = append(b.missing, b.slots[i])
 		}
 	}
 	for i := b.items; i < len(b.slots); i++ {

@@ -89,13 +89,13 @@ func (p *badParts) knownOf(s shard.Slot) string {
 }
 
 // checkIn is badSamples.check for all that makes a sample bad in a batch.
-func (p *badParts) checkIn(part catalog.Part, id int64) (err error) {
+func (p *badParts) checkIn(part catalog.Part, s shard.Slot) (err error) {
 	either := p.catalog.Options.OnError != Fail
 	if part.HasImages() || either {
-		err = p.check(id)
+		err = p.check(s)
 	}
-	if row := p.maskRow(id); err == nil && row >= 0 && (part.HasMasks() || either) {
-		err = p.masks.check(row)
+	if row := p.maskRow(s.ID); err == nil && row >= 0 && (part.HasMasks() || either) {
+		err = p.masks.check(shard.Slot{ID: row})
 	}
 	return err
 }
@@ -105,7 +105,7 @@ func (p *badParts) indexed(id int64) error {
 	if p.condemned[id] == "" {
 		return nil
 	}
-	return p.check(id)
+	return p.check(shard.Slot{ID: id})
 }
 
 // indexedMask returns what is wrong with the annotations of a sample, or what the index has against
@@ -118,7 +118,7 @@ func (p *badParts) indexedMask(id int64) error {
 	bad, row := p.badSamples, p.maskRow(id)
 	if row >= 0 {
 		if bad = p.masks; bad.ds.Problem(int(row)) != "" {
-			return bad.check(row)
+			return bad.check(shard.Slot{ID: row})
 		}
 		if why := bad.ds.Unread(int(row)); why != "" {
 			return nil // reading it finds that out
@@ -167,7 +167,7 @@ func (p *knownGood) has(part catalog.Part, id int64, epoch int) bool {
 
 // where returns the list that has a part of a sample if it is bad, and its number there.
 func (p *badParts) where(part catalog.Part, id int64) (*badSamples, int64) {
-	if i, array := part.Array(); array {
+	if i, array := part.Array(); array && p.catalog.Options.Arrays[i].Rows[id] >= 0 {
 		return p.arrays[i], int64(p.catalog.Options.Arrays[i].Rows[id])
 	}
 	if row := p.maskRow(id); part == catalog.Masks && row >= 0 {
@@ -179,8 +179,12 @@ func (p *badParts) where(part catalog.Part, id int64) (*badSamples, int64) {
 // besideImage is a load of what a sample has beside its image.
 type besideImage struct{ *load }
 
-// sameFile reports whether a sample's file is still the one that was indexed.
+// sameFile reports whether a sample's file is still the one that was indexed, and not known to be
+// bad.
 func (f *badSamples) sameFile(id int64) bool {
+	if bad, _ := f.lookup(id); bad.reason != nil {
+		return false
+	}
 	_, err := f.look(int(id))
 	return err == nil
 }
@@ -198,7 +202,7 @@ func (l besideImage) fetchMask() error {
 	}
 	p.mask = c.Options.Masks.Indexed(id)
 	if row := int64(p.mask.Row); row >= 0 {
-		if err := cmp.Or(all.bad.masks.check(row), l.readMask(row)); err != nil {
+		if err := cmp.Or(all.bad.masks.check(shard.Slot{ID: row}), l.readMask(row)); err != nil {
 			return err
 		}
 	}

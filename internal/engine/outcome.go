@@ -9,6 +9,7 @@ import (
 	"github.com/batchfs/batchfs/internal/catalog"
 	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/fault"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // maxReplacements bounds the samples that are tried in place of a bad one, so that a batch of a
@@ -138,7 +139,9 @@ func (l *load) verdict(err error) error {
 	case err == errKnownGood:
 		return nil
 	case err == nil:
-		bad.wasRead(id)
+		if part == catalog.Images || bad.rows != nil { // a mask or an array may be in no file
+			bad.wasRead(id)
+		}
 		all.bad.knownGood.note(l.item.part, l.item.id, l.item.source().Epoch)
 		return nil
 	case errors.Is(err, ErrBad):
@@ -164,7 +167,7 @@ func (it *item) follow(err error) (again bool, judged error) {
 		it.attempt = attempt{id: it.id, part: it.batch.parts[next], gpu: it.gpu, replaces: it.replaces}
 	case fault.Of(err) == fault.File:
 		it.batches.mu.Lock()
-		it.batch.missing = append(it.batch.missing, it.id)
+		it.batch.missing = append(it.batch.missing, shard.Slot{ID: it.id, Epoch: it.source().Epoch})
 		it.batches.mu.Unlock()
 		it.find()
 	default:

@@ -8,6 +8,7 @@ import (
 
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // readers wait for batches on behalf of Opens.
@@ -179,11 +180,11 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
 	defer catch(&err)
 	if b != nil {
-		return slices.ContainsFunc(b.missing, func(id int64) bool { return r.bad.checkIn(k.Part, id) == nil }), nil
+		return slices.ContainsFunc(b.missing, func(s shard.Slot) bool { return r.bad.checkIn(k.Part, s) == nil }), nil
 	}
 	slots, valid := r.catalog.Slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
-		if err := r.bad.checkIn(k.Part, s.ID); err != nil {
+		if err := r.bad.checkIn(k.Part, s); err != nil {
 			return false, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/batchfs/batchfs/internal/sample"
 	"github.com/batchfs/batchfs/layout"
 	"github.com/batchfs/batchfs/pinned"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // A fetched sample is on its way into a slot.
@@ -63,9 +64,7 @@ func (l *load) fetch() (err error) {
 			return err
 		}
 	}
-	if _, array := it.part.Array(); !array { // an array may be in no file
-		l.beginFetch()
-	}
+	l.beginFetch()
 	switch {
 	case !it.whole && it.isKnownGood():
 		return errKnownGood
@@ -79,7 +78,7 @@ func (l *load) fetch() (err error) {
 
 func (l *load) fetchImage(whole bool) (err error) {
 	all, b, id, epoch, p := l.batches, l.item.batch, l.item.id, l.item.source().Epoch, &l.sample
-	if err := cmp.Or(all.bad.check(id), all.bad.indexedMask(id)); err != nil {
+	if err := cmp.Or(all.bad.check(shard.Slot{ID: id, Epoch: epoch}), all.bad.indexedMask(id)); err != nil {
 		return err
 	}
 	aside := l.item.replaces != nil || !l.item.shows(l.item.part) // it is not read as planned
