@@ -82,9 +82,9 @@ func (e *Engine) Close() error {
 	if !e.beginClosing() {
 		return nil
 	}
-	e.caches.planner.close()
 	ended := make(chan struct{})
 	go func() {
+		e.caches.planner.close()
 		e.wait.Wait()
 		e.free()
 		close(ended)
@@ -105,7 +105,7 @@ func (e *Engine) Close() error {
 }
 
 // reading names the samples and batches whose files are being read, or that the GPU's driver is
-// working on.
+// working on, and the local cache if its disk is asked.
 func (e *Engine) reading() (names []string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -116,6 +116,9 @@ func (e *Engine) reading() (names []string) {
 	}
 	for k := range e.readers.checks {
 		names = append(names, k.String())
+	}
+	if e.caches.planner.isLooking() {
+		names = append(names, "the local cache")
 	}
 	for _, c := range e.device.asking {
 		names = append(names, e.catalog.Options.FileName(c.key, c.form))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/batchfs/batchfs/internal/keep"
@@ -24,6 +25,7 @@ type planner struct {
 	most   int   // maximum number of plans held
 	shares shares
 	planCost
+	look   func() // asks the disk, which may hang, what choose has to know of it
 	choose func(epoch int, w keep.Workspace) (*plan, error)
 	busy   func() bool // an Open is waiting for a batch
 	pause  time.Duration
@@ -40,6 +42,7 @@ type planner struct {
 
 // planning computes plans in the background.
 type planning struct {
+	looking atomic.Bool   // look has been called
 	working *workspace    // memory of the plan being computed
 	wake    chan struct{} // a plan was requested
 	wait    sync.WaitGroup
@@ -84,8 +87,10 @@ func newPlanner(c Budget, s shares, l *ledger, busy func() bool) *planner {
 		last: o.Epochs - 1, epochs: map[int]*epochPlan{}, planning: planning{wake: make(chan struct{}, 1)},
 	}
 	k.ctx, k.cancel = context.WithCancelCause(context.Background())
+	now := s
+	k.look = func() { now = s.atPresent(c) }
 	k.choose = func(epoch int, w keep.Workspace) (*plan, error) {
-		return s.choose(c, epoch, k.computed(epoch-1).memory, w)
+		return now.choose(c, epoch, k.computed(epoch-1).memory, w)
 	}
 	k.most = int(max(leastPlans, min(mostPlans, l.limit/planShare/k.bytes)))
 	k.request(0)
@@ -212,7 +217,6 @@ func (k *planner) nextToPlan() (best *epochPlan) {
 		k.logOnce(best, tooLittleMemory)
 		return nil
 	}
-	k.working = newWorkspace(k)
 	return best
 }
 
@@ -258,9 +262,16 @@ func (k *planner) run() {
 	}
 }
 
-// compute makes a plan in k.working, and reports whether another may be tried at once.
+// compute makes a plan in k.working, and reports whether another may be tried at once. The disk is
+// asked before there is any memory to give back: nothing waits for it.
 func (k *planner) compute(e *epochPlan) bool {
-	w, began := k.working, time.Now()
+	k.looking.Store(true)
+	k.look()
+	k.looking.Store(false)
+	w, began := newWorkspace(k), time.Now()
+	k.mu.Lock()
+	k.working = w
+	k.mu.Unlock()
 	made, err := (*plan)(nil), error(errNoPlanMemory)
 	if k.ledger.reserve(useIndex, k.bytes) {
 		if made, err = k.choose(e.epoch, w); err != nil {
@@ -332,8 +343,11 @@ func (k *planner) stats() (s PlanStats) {
 	return s
 }
 
+// isLooking reports whether the disk of the local cache has not answered yet.
+func (k *planner) isLooking() bool { return k != nil && k.looking.Load() }
+
 // close aborts the plan being computed and gives all memory back. Later calls of Keep
-// report that nothing is known.
+// report that nothing is known. It waits for the disk, if that is being asked.
 func (k *planner) close() {
 	if k == nil {
 		return

@@ -49,15 +49,20 @@ func (s shares) bytes(c Budget) int64 {
 	return n * keep.Size(c.Plan)
 }
 
+// atPresent returns the shares with the room that the disk has now: other mounts come and go.
+func (s shares) atPresent(c Budget) shares {
+	if s.local() {
+		if now := c.Dataset.LocalSamples().Room(); now != s.room {
+			s.setDisk(c, now)
+		}
+	}
+	return s
+}
+
 // choose makes the plan of an epoch. before is what the plan of the epoch before keeps in memory,
 // if that is known.
 func (s shares) choose(c Budget, epoch int, before *keep.Choice, w keep.Workspace) (p *plan, err error) {
 	p = &plan{}
-	if s.local() {
-		if now := c.Dataset.LocalSamples().Room(); now != s.room { // other mounts came or went
-			s.setDisk(c, now)
-		}
-	}
 	if s.cached() {
 		if s.forms != nil {
 			p.mix, s.memory = s.forms.choose(s.disk)
