@@ -445,3 +445,22 @@ func TestSamplesWaitForOneEpoch(t *testing.T) {
 		}
 	}
 }
+
+// TestGoneFromTheStore: a batch that was made ahead without a sample that is gone from its store is
+// not made again when it is opened.
+func TestGoneFromTheStore(t *testing.T) {
+	d := newFar(t)
+	ds := d.open(t, 0)
+	e := d.engine(t, ds, 0, func(o *Options) { o.OnError, o.PrefetchDepth, o.Epochs, o.CachePolicy = Zero, 2, 1, cache.None })
+	for id := 1; id < ds.Len(); id += 4 {
+		testkit.Must(t, os.Remove(filepath.Join(d.dir, ds.Path(id))))
+	}
+	keys := allKeys(e)
+	for _, k := range keys {
+		read(t, e, k, layout.NHWCForm)
+		testkit.Must(t, e.Quiet(t.Context()))
+	}
+	if made := e.Stats().Batches.Decoded; made != int64(len(keys)) {
+		t.Errorf("%d batches were made for %d", made, len(keys))
+	}
+}

@@ -139,24 +139,35 @@ func (r *readers) startCheck(k Key) *check {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	b := r.table[k]
-	failed := b == nil && r.knownBad[k]
-	kept := b != nil && b.state == ready && b.refs == 0 && len(b.missing) > 0
-	if r.closed || !failed && !kept {
+	failed, doubted := b == nil && r.knownBad[k], r.doubtedIn(b)
+	if r.closed || !failed && len(doubted) == 0 {
 		return nil
 	}
 	c := r.checks[k]
 	if c == nil {
 		c = &check{done: make(chan struct{})}
 		r.checks[k] = c
-		r.wait.Go(func() { r.runCheck(k, b, c) })
+		r.wait.Go(func() { r.runCheck(k, b, doubted, c) })
 	}
 	return c
 }
 
-// runCheck looks at the samples of a batch that are known to be bad: of b, which is complete, or of
-// one that failed, if b is nil.
-func (r *readers) runCheck(k Key, b *batch, c *check) {
-	outdated, err := r.look(k, b)
+// doubtedIn returns the samples that are bad in a complete batch and may be good now. A store shows
+// that only when it is read, so a batch that was made ahead from one is served as it is.
+func (r *readers) doubtedIn(b *batch) []shard.Slot {
+	switch {
+	case b == nil || b.state != ready || b.refs > 0:
+		return nil
+	case b.opened:
+		return b.missing
+	}
+	return slices.DeleteFunc(slices.Clone(b.missing), func(s shard.Slot) bool { return r.catalog.Dataset.InStore(int(s.ID)) })
+}
+
+// runCheck looks at the samples of a batch that are known to be bad: those doubted of b, or of a
+// batch that failed, if b is nil.
+func (r *readers) runCheck(k Key, b *batch, doubted []shard.Slot, c *check) {
+	outdated, err := r.look(k, b, doubted)
 	if err != nil && fault.Of(err) != fault.File {
 		err = machineError(err)
 		r.opts.warnMachine(k, err)
@@ -177,10 +188,10 @@ func (r *readers) runCheck(k Key, b *batch, c *check) {
 // look reports whether the files of bad samples have changed so that the batch would change if it
 // were made again, or why a batch that failed would fail again. It asks the file system only about
 // samples that are known to be bad.
-func (r *readers) look(k Key, b *batch) (outdated bool, err error) {
+func (r *readers) look(k Key, b *batch, doubted []shard.Slot) (outdated bool, err error) {
 	defer catch(&err)
 	if b != nil {
-		return slices.ContainsFunc(b.missing, func(s shard.Slot) bool { return r.bad.checkIn(k.Part, s) == nil }), nil
+		return slices.ContainsFunc(doubted, func(s shard.Slot) bool { return r.bad.checkIn(k.Part, s) == nil }), nil
 	}
 	slots, valid := r.catalog.Slots(k)
 	for _, s := range slots[:min(max(valid, 1), len(slots))] {
