@@ -159,15 +159,15 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	reason = dataset.Reason(reason) // the path is logged beside it
 	unfit := errors.Is(reason, sample.ErrUnfit)
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
-	accepted := f.isRepaired(id)
-	repairable := !changed || accepted || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
+	wasCorrupt := f.wasCorrupt(id)
+	repairable := !changed || wasCorrupt || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
-	if accepted && changed && !unfit && !transient {
-		seen = unknownIdentity // it was still being written when it was accepted, so any other may follow
+	if wasCorrupt && changed && !unfit && !transient {
+		seen = unknownIdentity // it may have been accepted while it was still being written
 	}
 	inEpoch, part := errors.AsType[partError](reason)
 	return f.remember(id, badFile{
-		seen: seen, reason: reason, repairable: repairable && !transient, part: part, epoch: inEpoch.epoch, transient: transient,
+		seen: seen, reason: reason, repairable: repairable && (wasCorrupt || !transient), part: part, epoch: inEpoch.epoch, transient: transient,
 	})
 }
 
@@ -181,15 +181,20 @@ func (f *badSamples) known(s shard.Slot) string {
 	return bad.reason.Error()
 }
 
-// wasRead notes that a sample could be read. A file that is bad until it changes stays bad.
-func (f *badSamples) wasRead(id int64) {
+// wasRead notes that a sample could be read, from a file that may be another one by now. A file that
+// is bad until it changes stays bad.
+func (f *badSamples) wasRead(id int64, seen dataset.Identity) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if bad := f.files[id]; bad.transient {
+	bad := f.files[id]
+	if !bad.transient && !f.repaired[id] || !f.ds.Same(int(id), seen) {
+		return
+	}
+	if bad.transient {
 		bad.over = true
 		f.files[id] = bad
 	}
-	if f.repaired[id] && f.ds.Problem(int(id)) == "" {
+	if f.ds.Problem(int(id)) == "" {
 		delete(f.repaired, id)
 	}
 }
@@ -223,10 +228,11 @@ func (f *badSamples) markRepaired(id int64, byAny bool) {
 	}
 }
 
-func (f *badSamples) isRepaired(id int64) bool {
+// wasCorrupt reports whether any file may take the place of a sample's, or has, and was not read yet.
+func (f *badSamples) wasCorrupt(id int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.repaired[id]
+	return f.repaired[id] || f.files[id].repairable
 }
 
 // remember enters a bad file, reports it if that was not done before, and returns its error.

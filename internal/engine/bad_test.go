@@ -375,3 +375,28 @@ func TestBadAfterAll(t *testing.T) {
 		}
 	}
 }
+
+// TestLateResultsOfACorruptFile: loads of a corrupt file that end late, after another file has taken
+// its place, leave it open to be repaired.
+func TestLateResultsOfACorruptFile(t *testing.T) {
+	for i := range 4 {
+		accepted, gone := i%2 == 1, i/2 == 1 // in between
+		ds := openDataset(t, testDir(t, 1))
+		bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
+		indexed, now := ds.Stat(0), dataset.Identity{Size: 1, ModTime: 2}
+		bad.look = func(int) (dataset.Identity, error) { return now, dataset.ErrChanged }
+		bad.report(0, decode.ErrCorrupt, indexed)
+		if accepted {
+			testkit.Must(t, bad.check(shard.Slot{}))
+			bad.wasRead(0, indexed)
+			now.Size++
+		}
+		if gone {
+			bad.report(0, dataset.ErrMissing, unknownIdentity)
+		}
+		bad.report(0, dataset.ErrChanged, now)
+		if err := bad.check(shard.Slot{}); err != nil {
+			t.Errorf("accepted before: %t, gone: %t: %v", accepted, gone, err)
+		}
+	}
+}

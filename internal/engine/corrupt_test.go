@@ -72,7 +72,7 @@ func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
 	bad.report(2, unix.EACCES, unknownIdentity)
 	bad.report(3, dataset.ErrChanged, dataset.Identity{Size: 1, ModTime: 2})
 	for id, want := range map[int64]bool{2: false, 3: true} {
-		if bad.wasRead(id); (bad.known(shard.Slot{ID: id}) != "") != want {
+		if bad.wasRead(id, ds.Stat(int(id))); (bad.known(shard.Slot{ID: id}) != "") != want {
 			t.Errorf("sample %d was read, and is said to be bad: %v", id, !want)
 		}
 	}

@@ -139,9 +139,7 @@ func (l *load) verdict(err error) error {
 	case err == errKnownGood:
 		return nil
 	case err == nil:
-		if part == catalog.Images || bad.rows != nil { // a mask or an array may be in no file
-			bad.wasRead(id)
-		}
+		bad.wasRead(id, p.seen)
 		all.bad.knownGood.note(l.item.part, l.item.id, l.item.source().Epoch)
 		return nil
 	case errors.Is(err, ErrBad):

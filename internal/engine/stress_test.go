@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,11 +31,13 @@ import (
 // TestAnyLimit: the memory limit is any that a batch fits, and is lowered and raised; workers,
 // loads, growth and what is done with bad samples are any, too. There are several readers, each of
 // which holds one batch, and some give up. Reads take no time, some, or hang for seconds, and so
-// does the driver of a GPU, which may have no memory, or be lost. Every batch is served with its
-// bytes, the limit is kept, and in the end nothing is charged, waits or is under way, even if the
-// engine closes early. In the bubble, a deadlock is a memory wait that passes at once.
+// does the driver of a GPU, which may have no memory, or be lost. Files may be spoilt and repaired
+// meanwhile. Every batch is served with its bytes, the limit is kept, and in the end nothing is
+// charged, waits or is under way, even if the engine closes early. In the bubble, a deadlock is a
+// memory wait that passes at once.
 func TestAnyLimit(t *testing.T) {
-	images, root, masks := openDataset(t, sizesDir(t)), t.TempDir(), t.TempDir()
+	dir := sizesDir(t)
+	images, root, masks := openDataset(t, dir), t.TempDir(), t.TempDir()
 	var lengths []int
 	for id := range images.Len() {
 		side := sides[id%len(sides)]
@@ -57,6 +61,10 @@ func TestAnyLimit(t *testing.T) {
 			o.Masks = &catalog.MaskOptions{Dataset: ds, Rows: rows}
 			o.Masks.Ignore = -1
 		}},
+		{repairs, []layout.Form{layout.MasksNPY}, 0, func(o *Options) {
+			o.Masks = &catalog.MaskOptions{Dataset: ds, Rows: rows}
+			o.Masks.Ignore = -1
+		}},
 		{"arrays", []layout.Form{layout.ArrayForm(0)}, layout.Page + 6400*650, func(o *Options) {
 			o.Arrays = []*catalog.ArrayOptions{{Name: "wide", Dataset: wide, Rows: rows, Like: like}}
 		}},
@@ -69,7 +77,11 @@ func TestAnyLimit(t *testing.T) {
 		forms := append(kind.forms, layout.NHWCForm, layout.NCHWForm, layout.NPY, layout.SafeTensors)
 		for seed := range seeds {
 			t.Run(fmt.Sprint(kind.name, "/", seed), func(t *testing.T) {
-				s, r := &stress{T: t, images: images, forms: forms, sums: map[opened]uint32{}}, rand.New(rand.NewPCG(seed, 1))
+				s, r := &stress{T: t, images: images, forms: forms, sums: map[opened]uint32{}, found: map[version]bool{}}, rand.New(rand.NewPCG(seed, 1))
+				if kind.name == repairs {
+					s.images = openDataset(t, copied(t, dir))
+				}
+				s.spoils = kind.name == repairs
 				o := s.settings(r)
 				kind.beside(&o)
 				need := s.reference(o) + kind.more
@@ -83,6 +95,8 @@ func TestAnyLimit(t *testing.T) {
 	}
 }
 
+const repairs = "repairs" // the kind in which files are spoilt
+
 // A stress is an engine with its readers.
 type stress struct {
 	*testing.T
@@ -93,7 +107,15 @@ type stress struct {
 	gpu     *fakegpu.GPU
 	over    chan struct{} // closed when nothing hangs any more
 	closing atomic.Bool
+	spoils  bool // files are spoilt and repaired
+
+	corrupt [stressed]atomic.Bool // files that reads find corrupt
+	reading sync.Mutex
+	found   map[version]bool // those that one did
 }
+
+// A version of a file.
+type version struct{ id, time int64 }
 
 type opened struct {
 	key  Key
@@ -136,7 +158,7 @@ func (s *stress) reference(o Options) (need int64) {
 	e, err := build(s.images, o)
 	testkit.Must(s, err)
 	defer e.Close()
-	e.wrapLoaders(func(l loader) loader { return stressLoader{l, func() {}} })
+	e.wrapLoaders(func(l loader) loader { return stressLoader{l, s, func() {}} })
 	most := mostOf(s.T, e)
 	e.start()
 	for _, k := range allKeys(e) {
@@ -164,13 +186,14 @@ func (s *stress) reference(o Options) (need int64) {
 // A stressLoader finds that some files are bad once it has read them.
 type stressLoader struct {
 	loader
-	pause func()
+	stress *stress
+	pause  func()
 }
 
 func (l stressLoader) Load(ctx context.Context, epoch int, id int64, whole bool, grow func(n int) []byte) ([]byte, int64, dataset.Identity, error) {
 	l.pause()
 	data, read, seen, err := l.loader.Load(ctx, epoch, id, whole, grow)
-	if l.pause(); err == nil && id%7 == 2 {
+	if l.pause(); err == nil && l.stress.finds(id, seen) {
 		err = &dataset.FileError{Path: "x", Err: decode.ErrCorrupt}
 	}
 	return data, read, seen, err
@@ -212,7 +235,7 @@ func (s *stress) round(r *rand.Rand, o Options) {
 	s.e, s.over = e, make(chan struct{})
 	seldom := 4 << r.IntN(8)
 	e.wrapLoaders(func(l loader) loader {
-		return stressLoader{l, func() {
+		return stressLoader{l, s, func() {
 			switch n := rand.IntN(seldom); {
 			case n == 0:
 				s.hang(4 * stallAfter)
@@ -233,9 +256,15 @@ func (s *stress) round(r *rand.Rand, o Options) {
 	for range 1 + r.IntN(6) {
 		readers.Go(s.read)
 	}
-	ends := make(chan struct{}, 2)
+	ends, end := make(chan struct{}, 2), make(chan struct{})
+	var spoiler sync.WaitGroup
+	if s.spoils {
+		spoiler.Go(func() { s.spoil(end) })
+	}
 	go func() {
 		readers.Wait()
+		close(end)
+		spoiler.Wait()
 		ends <- struct{}{}
 	}()
 	early := r.IntN(4) == 0
@@ -247,6 +276,7 @@ func (s *stress) round(r *rand.Rand, o Options) {
 		time.Sleep(rand.N(50 * time.Millisecond))
 	}
 	if !early {
+		s.afterRepairs()
 		s.atRest()
 	}
 	s.closing.Store(true)
@@ -312,15 +342,99 @@ func (s *stress) read() {
 			if form == layout.CUDA {
 				data = tensorOf(s.T, s.gpu, f)
 			}
-			if crc32.ChecksumIEEE(data) != sum {
+			if crc32.ChecksumIEEE(data) != sum && !s.spoils {
 				s.Errorf("%s.%s has other bytes", k, form.Ext())
 			}
 			f.Close()
-		case errors.Is(err, ErrBad) && !good, ctx.Err() != nil, s.closing.Load() && errors.Is(err, ErrClosed):
+		case errors.Is(err, ErrBad) && (!good || s.spoils), ctx.Err() != nil, s.closing.Load() && errors.Is(err, ErrClosed):
 		case form == layout.CUDA && !errors.Is(err, ErrBad): // the GPU may fail
 		default:
 			s.Errorf("%s.%s: %v", k, form.Ext(), err)
 		}
 		cancel()
+	}
+}
+
+// copied copies a directory's files.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	testkit.Must(t, os.CopyFS(to, os.DirFS(dir)))
+	return to
+}
+
+// spoil spoils one file after the other, and repairs it.
+func (s *stress) spoil(end chan struct{}) {
+	for when := time.Now(); ; {
+		select {
+		case <-end:
+			return
+		case <-time.After(rand.N(20 * time.Millisecond)):
+		}
+		id := rand.IntN(stressed)
+		path := filepath.Join(s.images.Root, s.images.Path(id))
+		good := contents(s, path)
+		write := func(data []byte, when time.Time) {
+			if err := errors.Join(os.WriteFile(path, data, 0o644), os.Chtimes(path, when, when)); err != nil {
+				s.Error(err)
+			}
+		}
+		what := rand.IntN(3)
+		s.corrupt[id].Store(what == 0)
+		if time.Sleep(rand.N(20 * time.Millisecond)); what == 1 {
+			_ = os.Remove(path)
+			time.Sleep(rand.N(20 * time.Millisecond))
+		}
+		for range rand.IntN(3) {
+			when = when.Add(time.Second)
+			write(good[:rand.IntN(len(good)/2)], when)
+			time.Sleep(rand.N(20 * time.Millisecond))
+		}
+		s.corrupt[id].Store(false)
+		s.reading.Lock()
+		now := s.images.Stat(id).ModTime
+		if when = when.Add(time.Second); !s.found[version{int64(id), now}] {
+			write(good, time.Unix(0, now)) // no other version may take its place
+		} else {
+			write(good, when)
+		}
+		s.reading.Unlock()
+	}
+}
+
+// finds reports whether a version of a file is corrupt.
+func (s *stress) finds(id int64, seen dataset.Identity) bool {
+	if id%7 == 2 {
+		return true
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	if !s.corrupt[id].Load() {
+		return false
+	}
+	s.found[version{id, seen.ModTime}] = true
+	return true
+}
+
+// afterRepairs checks that all batches are as if nothing had been spoilt.
+func (s *stress) afterRepairs() {
+	if !s.spoils {
+		return
+	}
+	s.e.SetMemoryLimit(s.e.opts.MemoryLimit)
+	for _, k := range allKeys(s.e) {
+		for _, form := range s.forms {
+			f, err := s.e.Open(s.Context(), k, form)
+			sum, good := s.sums[opened{k, form}]
+			switch {
+			case good != (err == nil) || err != nil && !errors.Is(err, ErrBad):
+				s.Errorf("%s.%s, which was repaired: %v", k, form.Ext(), err)
+			case good && crc32.ChecksumIEEE(f.Bytes()) != sum:
+				s.Errorf("%s.%s, which was repaired, has other bytes", k, form.Ext())
+			}
+			if err == nil {
+				f.Close()
+			}
+		}
 	}
 }
