@@ -67,11 +67,7 @@ func (o *opener) outlived(done func()) {
 	go func() {
 		defer done()
 		defer o.forget()
-		for {
-			if _, err := unix.Poll([]unix.PollFd{{Fd: int32(o.pidfd), Events: unix.POLLIN}}, -1); !errors.Is(err, unix.EINTR) {
-				return
-			}
-		}
+		awaitEnd(o.pidfd, -1)
 	}()
 }
 

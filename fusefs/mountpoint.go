@@ -150,7 +150,9 @@ func mountedAt(path string) (device string, err error) {
 // CAP_SYS_ADMIN, otherwise through fusermount3. lazy detaches it at once and lets its users finish,
 // even if it hangs; a dead mount is always detached. The error wraps ErrNotMounted if there is no
 // batchfs, and unix.EBUSY if it is in use. A *HeldError means that it is unmounted here, but
-// another mount namespace keeps it alive. If ctx ends, Unmount returns its error shortly after.
+// another mount namespace keeps it alive. Otherwise Unmount waits for the end of the daemon, for up
+// to endTime, so that the next mount finds its memory free. If ctx ends, Unmount returns its error
+// shortly after.
 func Unmount(ctx context.Context, mountpoint string, lazy bool) (dead bool, err error) {
 	return parallel.Promptly(ctx, func() (bool, error) { return unmountAt(mountpoint, lazy) }, nil)
 }
@@ -165,13 +167,57 @@ func unmountAt(mountpoint string, lazy bool) (dead bool, err error) {
 	if !dead && !errors.Is(err, ErrMounted) && !(lazy && errors.Is(err, ErrHangs)) {
 		return false, mountpointError(mountpoint, err)
 	}
+	daemon := -1
+	if !dead && !lazy { // a detached mount ends with its last user
+		daemon = daemonOf(path)
+		defer unix.Close(daemon)
+	}
 	if err := unmount(path, lazy || dead); err != nil {
 		return false, err
 	}
 	if held := holders(device); len(held) > 0 && !dead {
 		return false, &HeldError{held}
 	}
+	awaitEnd(daemon, endTime)
 	return dead, nil
+}
+
+// endTime is how long the daemon of a mount that has ended may take to end. If its storage hangs, it
+// takes three seconds.
+const endTime = 5 * time.Second
+
+// daemonOf is a descriptor of the daemon of the mount at a path; -1: it is not known, as in another
+// PID namespace.
+func daemonOf(path string) (pidfd int) {
+	var config struct {
+		PID int `json:"pid"`
+	}
+	_ = readJSON(filepath.Join(path, kinds[controlDir].name, kinds[configDoc].name), &config)
+	if !strings.Contains(commandOf(config.PID), mountName) {
+		return -1
+	}
+	pidfd, err := unix.PidfdOpen(config.PID, 0)
+	if err != nil {
+		return -1
+	}
+	return pidfd
+}
+
+// awaitEnd waits until a process has ended, or as long as given; below 0: without a limit.
+func awaitEnd(pidfd int, most time.Duration) {
+	if pidfd < 0 {
+		return
+	}
+	for until := time.Now().Add(most); ; {
+		left := -1
+		if most >= 0 {
+			left = int(max(0, time.Until(until).Milliseconds()))
+		}
+		_, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, left)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
 }
 
 // unmount removes the topmost mount at a path.

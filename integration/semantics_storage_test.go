@@ -3,6 +3,7 @@ package integration
 import (
 	"crypto/sha256"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -56,6 +57,9 @@ func TestStorageHangsForOneShard(t *testing.T) {
 			// The storage hangs from here to the end.
 			if end == "umount" {
 				m.run(t, suite.binary, "umount", m.dir)
+				if state := stateOf(m.pid()); state != "" && state != "Z" {
+					t.Errorf("the daemon has not ended when umount has: it is in state %s", state)
+				}
 			} else {
 				m.signal(t, syscall.SIGTERM)
 			}
@@ -66,6 +70,13 @@ func TestStorageHangsForOneShard(t *testing.T) {
 			m.finish(t) // exit status 0
 		})
 	}
+}
+
+// stateOf is the state of a process as a letter; "": it has ended.
+func stateOf(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:min(1, len(rest))]
 }
 
 // TestOrderThatIsNotKnown: nothing is mounted if the order of samples would depend on a file that
