@@ -182,8 +182,8 @@ func unmountAt(mountpoint string, lazy bool) (dead bool, err error) {
 	return dead, nil
 }
 
-// endTime is how long the daemon of a mount that has ended may take to end. If its storage hangs, it
-// takes three seconds.
+// endTime is how long the daemon of a mount that has ended may take to end. If its storage hangs,
+// it takes three seconds.
 const endTime = 5 * time.Second
 
 // daemonOf is a descriptor of the daemon of the mount at a path; -1: it is not known, as in another
