@@ -124,16 +124,16 @@ func (p *opening) search(ctx context.Context, o object, n int, report func(done,
 	var headers []header
 	dali := ""
 	how := archive.Options{Image: p.Field, Label: p.src.labels, Memory: memory.take, Progress: func(done, _ int64) { report(done, 0) }}
+	how.Seen = func(at archive.Place, data []byte) {
+		if h, ok := p.seen(at, data); ok {
+			headers = append(headers, h)
+		}
+	}
 	if p.src.remote != nil {
 		how.Block = int(p.block())
 		how.Room = p.Memory/int64(n) - p.block() // with few objects, each gets the memory that many would share
 		how.Ahead, dali = p.ahead(ctx, o)
 		how.Unfit = func() { dali = "it is that of another tar" }
-		how.Seen = func(at archive.Place, data []byte) {
-			if h, ok := p.seen(at, data); ok {
-				headers = append(headers, h)
-			}
-		}
 	}
 	c, err := archive.Scan(ctx, o.name, &section{ctx, p.storage, f}, o.id.Size, how)
 	if err == nil {
