@@ -181,8 +181,8 @@ func (f *badSamples) known(s shard.Slot) string {
 	return bad.reason.Error()
 }
 
-// wasRead notes that a sample could be read, from a file that may be another one by now. A file that
-// is bad until it changes stays bad.
+// wasRead notes that a sample could be read, from a file that may be another one by now. A file
+// that is bad until it changes stays bad.
 func (f *badSamples) wasRead(id int64, seen dataset.Identity) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -228,7 +228,8 @@ func (f *badSamples) markRepaired(id int64, byAny bool) {
 	}
 }
 
-// wasCorrupt reports whether any file may take the place of a sample's, or has, and was not read yet.
+// wasCorrupt reports whether any file may take the place of a sample's, or has taken it and was not
+// read yet.
 func (f *badSamples) wasCorrupt(id int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -376,8 +376,8 @@ func TestBadAfterAll(t *testing.T) {
 	}
 }
 
-// TestLateResultsOfACorruptFile: loads of a corrupt file that end late, after another file has taken
-// its place, leave it open to be repaired.
+// TestLateResultsOfACorruptFile: loads of a corrupt file that end late, after another file has
+// taken its place, leave it open to be repaired.
 func TestLateResultsOfACorruptFile(t *testing.T) {
 	for i := range 4 {
 		accepted, gone := i%2 == 1, i/2 == 1 // in between
