@@ -159,15 +159,11 @@ func (f *badSamples) report(id int64, reason error, seen dataset.Identity) error
 	reason = dataset.Reason(reason) // the path is logged beside it
 	unfit := errors.Is(reason, sample.ErrUnfit)
 	changed := unfit || errors.Is(reason, dataset.ErrChanged) || errors.Is(reason, dataset.ErrMissing)
-	wasCorrupt := f.wasCorrupt(id)
-	repairable := !changed || wasCorrupt || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
+	repairable := !changed || f.ds.Problem(int(id)) != "" // no image was ever indexed for such a file
 	transient := !seen.Known() || changed && !unfit && f.ds.Same(int(id), seen)
-	if wasCorrupt && changed && !unfit && !transient {
-		seen = unknownIdentity // it may have been accepted while it was still being written
-	}
 	inEpoch, part := errors.AsType[partError](reason)
 	return f.remember(id, badFile{
-		seen: seen, reason: reason, repairable: repairable && (wasCorrupt || !transient), part: part, epoch: inEpoch.epoch, transient: transient,
+		seen: seen, reason: reason, repairable: repairable && !transient, part: part, epoch: inEpoch.epoch, transient: transient,
 	})
 }
 
@@ -219,21 +215,13 @@ func (f *badSamples) lookup(id int64) (bad badFile, known bool) {
 func (f *badSamples) markRepaired(id int64, byAny bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.files[id]; known {
+	if now, known := f.files[id]; known && (byAny || !now.repairable) { // otherwise it was found corrupt meanwhile
 		delete(f.files, id)
 		f.ledger.release(useIndex, badFileBytes)
 	}
 	if byAny {
 		f.repaired[id] = true
 	}
-}
-
-// wasCorrupt reports whether any file may take the place of a sample's, or has taken it and was not
-// read yet.
-func (f *badSamples) wasCorrupt(id int64) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.repaired[id] || f.files[id].repairable
 }
 
 // remember enters a bad file, reports it if that was not done before, and returns its error.
@@ -259,6 +247,12 @@ func (f *badSamples) enter(id int64, bad badFile) (isNew bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before, known := f.files[id]
+	// Any file may take the place of a corrupt one, until one was read.
+	if (f.repaired[id] || before.repairable) && !bad.repairable {
+		if bad.repairable = true; !bad.transient && !errors.Is(bad.reason, sample.ErrUnfit) {
+			bad.seen = unknownIdentity // this one may still be being written
+		}
+	}
 	room := known || len(f.files) < maxBadSamples && f.ledger.reserve(useIndex, badFileBytes)
 	for other := range f.files {
 		if room {

@@ -147,12 +147,13 @@ func TestCheckOfARepairedFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	bad.look = func(i int) (dataset.Identity, error) {
-		bad.markRepaired(int64(i), false) // by another worker, which saw the new file
+		bad.markRepaired(int64(i), true) // by another worker, which saw the new file
 		return seen, nil
 	}
 	if err := bad.check(shard.Slot{ID: 1}); !errors.Is(err, ErrBad) {
 		t.Error(err)
 	}
+	bad.wasRead(1, seen)
 	if n := bad.total(); n != 1 || len(bad.files) != 0 || len(bad.repaired) != 0 {
 		t.Errorf("%d reports, %d bad files, %d repaired ones", n, len(bad.files), len(bad.repaired))
 	}

@@ -233,6 +233,9 @@ func (s *stress) round(r *rand.Rand, o Options) {
 	e, err := build(s.images, o)
 	testkit.Must(s, err)
 	s.e, s.over = e, make(chan struct{})
+	if s.spoils {
+		e.bad.ledger = newLedger(1 << 20) // what is forgotten for lack of memory cannot be repaired
+	}
 	seldom := 4 << r.IntN(8)
 	e.wrapLoaders(func(l loader) loader {
 		return stressLoader{l, s, func() {
