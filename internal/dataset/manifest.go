@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -33,6 +34,7 @@ type record struct {
 	// whole has the columns without a field that have values, and whether these are whole numbers,
 	// and so may be labels; nil: nobody asks.
 	whole  map[string]bool
+	rows   int // how many the file says that it has; 0: it does not
 	path   string
 	label  string // "" : none
 	kind   labelKind
@@ -108,6 +110,7 @@ type manifest struct {
 	record
 	labels labelSet
 	out    *index
+	read   counted
 }
 
 // listManifest lists a manifest. Rows that give height, width and format need no scan.
@@ -123,14 +126,14 @@ func (p *opening) listManifest() (*index, error) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	defer p.storage.close(&f)
-	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}}
+	m := &manifest{opening: p, out: &index{table: newTable(0, 0)}, read: counted{&section{p.ctx, p.storage, f}, 0}}
 	m.column, m.paths = cmp.Or(p.src.labels, "label"), p.PathColumn
 	if m.paths == "" && p.src.labels == "" {
 		m.whole = map[string]bool{}
 	}
 	m.out.Stamp, m.out.ManifestSize = newStamp(time.Unix(0, o.id.ModTime), now), o.id.Size
 	m.out.Stamp.Unsettled = m.out.Stamp.Unsettled && p.src.remote == nil
-	text := io.NewSectionReader(&section{p.ctx, p.storage, f}, 0, o.id.Size)
+	text := io.NewSectionReader(&m.read, 0, o.id.Size)
 	switch err = manifestReader(name)(text, &m.record, m.add); {
 	case err != nil:
 		err = m.record.at(err)
@@ -194,6 +197,7 @@ func (m *manifest) add() error {
 	if t.rows()%1024 == 0 && m.ctx.Err() != nil {
 		return m.ctx.Err()
 	}
+	m.makeRoom()
 	if err := t.appendRow(name, label); err != nil {
 		return err
 	}
@@ -206,6 +210,27 @@ func (m *manifest) add() error {
 		row.orient, row.format = 1, format
 	}
 	return nil
+}
+
+// manyBytes is how much of a manifest is read before the number of its rows is estimated.
+const manyBytes = 16 << 20
+
+// makeRoom makes room in a large table for all rows that are probably left. Growing little by
+// little would take up to twice the memory, as the old rows are copied.
+func (m *manifest) makeRoom() {
+	t := m.out.table
+	n := t.rows()
+	if n < cap(t.row) || n < manyBytes/int(unsafe.Sizeof(sample{})) {
+		return
+	}
+	all := m.rows
+	if read := m.read.n - maxLine; all == 0 && read >= manyBytes { // maxLine bytes may be read ahead
+		all = int(float64(n) * float64(m.out.ManifestSize) / float64(read))
+	}
+	if more := min(all, 8*n) - n; more > 0 { // the file may say anything
+		t.row = slices.Grow(t.row, max(more, n/32))
+		t.paths = slices.Grow(t.paths, int(float64(len(t.paths))*float64(more)/float64(n)))
+	}
 }
 
 // cleanPath returns the path to open, and whether it leaves its directory. Paths of manifests and

@@ -27,7 +27,7 @@ func readParquet(f *io.SectionReader, rec *record, emit func() error) (err error
 	if err != nil {
 		return err
 	}
-	rec.line, rec.unit = 1, "row"
+	rec.line, rec.unit, rec.rows = 1, "row", int(file.NumRows())
 	for _, group := range file.RowGroups() {
 		if err := rec.eachRow(group, columns, emit); err != nil {
 			return err

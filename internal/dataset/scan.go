@@ -82,14 +82,16 @@ func firstRows(spans [][]int, n int) int {
 const nearRows = 128 << 10
 
 // spans groups rows whose headers are read together: neighbors in a store, and samples that are
-// compressed together, which are unpacked once. Other rows are read one by one.
+// compressed together, which are unpacked once. Other rows are read one by one; of many on this
+// machine, a few are a span, which takes less memory.
 func (s *scanner) spans(rows []int) (spans [][]int) {
 	t, remote := s.table, s.src.remote != nil
 	if t.members == nil {
-		for i := range rows {
-			spans = append(spans, rows[i:i+1])
+		few := 1
+		if !remote {
+			few = min(max(1, len(rows)/(256*s.requests())), 32)
 		}
-		return spans
+		return slices.Collect(slices.Chunk(rows, few))
 	}
 	rows = slices.Clone(rows)
 	slices.SortFunc(rows, func(a, b int) int {

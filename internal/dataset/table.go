@@ -84,14 +84,14 @@ func (s *table) appendRow(path string, label int32) error {
 	return nil
 }
 
-// clip frees excess capacity left by growing.
+// clip frees excess capacity left by growing. A little is not worth a copy of everything.
 func (s *table) clip() {
 	s.paths, s.row, s.members = clipped(s.paths), clipped(s.row), clipped(s.members)
 	s.versions = versions{clipped(s.versions.at), clipped(s.versions.text)}
 }
 
 func clipped[T any](s []T) []T {
-	if cap(s) == len(s) {
+	if cap(s)-len(s) <= len(s)/8 {
 		return s
 	}
 	return slices.Clone(s)
