@@ -114,7 +114,10 @@ func (c *chunk) next() (*format.PageHeader, error) {
 		}
 		r := protocol.NewReaderFromBytes(b)
 		c.header = format.PageHeader{}
-		if err = caught(func() error { return thrift.NewDecoder(r).Decode(&c.header) }); err == nil {
+		if err = checkThrift(b); err == nil {
+			err = caught(func() error { return thrift.NewDecoder(r).Decode(&c.header) })
+		}
+		if err == nil {
 			c.at += int64(r.BytesRead())
 			break
 		}

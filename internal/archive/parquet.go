@@ -3,7 +3,6 @@ package archive
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -55,30 +54,9 @@ func (s *scanner) parquet() error {
 	return nil
 }
 
-// CheckFooter checks that the footer of a Parquet file lies within the file: the library would
-// allocate whatever length the file claims.
-func CheckFooter(r io.ReaderAt, size int64) error {
-	var tail [8]byte
-	if size < 12 {
-		return errNoParquet
-	}
-	if _, err := r.ReadAt(tail[:], size-8); err != nil && err != io.EOF {
-		return err
-	}
-	switch length := int64(le32(tail[:])); {
-	case string(tail[4:]) == "PARE":
-		return errors.New("it is encrypted; write it without encryption")
-	case string(tail[4:]) != "PAR1" || length > size-12:
-		return errNoParquet
-	}
-	return nil
-}
-
-var errNoParquet = errors.New("no Parquet file, or it is cut short")
-
 // openTable opens a Parquet file, and chooses its columns.
 func openTable(s *scanner) (*table, error) {
-	if err := CheckFooter(s.window, s.size); err != nil {
+	if err := CheckFooter(&kept{s.window, 4}, s.size); err != nil {
 		return nil, err
 	}
 	t := &table{scanner: s}
