@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -94,6 +95,9 @@ func put(path string, write func(f *os.File) error, move func(from, to string) e
 	if err := write(f); err != nil {
 		return err
 	}
+	if err := f.Close(); err != nil { // network file systems find out only now that there is no room
+		return err
+	}
 	if err := move(f.Name(), path); err != nil {
 		return err
 	}
@@ -108,10 +112,14 @@ const (
 
 // removeLeftovers removes temporary files left by writers of this file that were killed.
 func removeLeftovers(path string) {
-	names, _ := filepath.Glob(path + tempMark + "*")
-	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && time.Since(info.ModTime()) > tempLife {
-			os.Remove(name)
+	dir, mark := filepath.Dir(path), filepath.Base(path)+tempMark
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), mark) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > tempLife {
+			os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}
 }
