@@ -65,6 +65,9 @@ func (s *site) list(ctx context.Context, prefix string, page pager, yield func(O
 			return err
 		}
 		for _, o := range objects {
+			if o.Size < 0 {
+				return fmt.Errorf("%s: the store lists an object of %d bytes", s.URL(o.Name), o.Size)
+			}
 			if err := yield(o); err != nil {
 				return err
 			}

@@ -77,6 +77,7 @@ func TestListS3(t *testing.T) {
 			s3List("x"):          "does not end",
 			s3List("", "a")[:99]: "not a list",
 			"<html>x</html>":     "not a list",
+			strings.Replace(s3List("", "a"), "<Size>0", "<Size>-5", 1):                          "-5 bytes",
 			strings.Replace(s3List("", "a"), "false", "true", 1):                                "cuts its list off",
 			strings.Replace(s3List("", "%zz"), "<Is", "<EncodingType>url</EncodingType><Is", 1): "not escaped",
 		} {
