@@ -222,7 +222,7 @@ func datasetError(path string, err error) error {
 		advice{dataset.ErrManifest, manifest},
 		advice{dataset.ErrList, "a list names a dataset in each line: a path relative to it, a pattern of archives, or a URL"},
 		advice{dataset.ErrLabels, "if the numbers are places in a list of class names, counted from 0, give that list: --classes FILE"},
-		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(filepath.Join(path, "metadata.csv")) + ", or --metadata ignore"},
+		advice{dataset.ErrManifests, "name the one that is meant, as in " + shellWord(strings.TrimSuffix(path, "/")+"/metadata.csv") + ", or --metadata ignore"},
 		advice{dataset.ErrClasses, "see which classes there are: batchfs index " + shellWord(path)},
 		advice{dataset.ErrAway, "see what is mounted there: findmnt -T " + shellWord(path)},
 		advice{unix.EMFILE, "allow more open files: ulimit -n 65536"},

@@ -136,3 +136,14 @@ func TestHintNamesTheDirectory(t *testing.T) {
 		}
 	}
 }
+
+// TestHintNamesTheManifest: by what can be given again, a path or a URL.
+func TestHintNamesTheManifest(t *testing.T) {
+	for path, want := range map[string]string{"data/": "data/metadata.csv", "s3://bucket/": "s3://bucket/metadata.csv"} {
+		var out bytes.Buffer
+		report(&out, datasetError(path, dataset.ErrManifests))
+		if !strings.Contains(out.String(), "as in "+want+",") {
+			t.Errorf("says %q", out.String())
+		}
+	}
+}
