@@ -22,7 +22,7 @@ func CheckFooter(r io.ReaderAt, size int64) error {
 	switch {
 	case string(tail[4:]) == "PARE":
 		return errors.New("it is encrypted; write it without encryption")
-	case string(tail[4:]) != "PAR1" || length > size-12:
+	case string(tail[4:]) != "PAR1" || length > min(size-12, maxBlock):
 		return errNoParquet
 	}
 	footer := make([]byte, length)

@@ -39,3 +39,19 @@ func TestFootersThatClaimMore(t *testing.T) {
 		}
 	}
 }
+
+// TestHolesThatClaimSamples: the offsets of a shard, most of which is a hole, are refused before
+// there is room for them.
+func TestHolesThatClaimSamples(t *testing.T) {
+	const n = 64 << 20
+	b := make([]byte, 4*n+100)
+	binary.LittleEndian.PutUint32(b, n)
+	binary.LittleEndian.PutUint32(b[4:], 4*(n+2))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := scan("x.mds", b, Options{})
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrBad) || n > 1<<20 {
+		t.Errorf("%d MiB were allocated, %v", n>>20, err)
+	}
+}

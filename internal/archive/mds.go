@@ -69,18 +69,21 @@ func (m *shard) describe() error {
 		return errors.New("no MDS shard, or it is cut short")
 	}
 	n := int64(le32(b))
-	if b, err = m.block.bytes(4, 4*(n+1)); err != nil {
-		return fmt.Errorf("it claims %d samples: %w", n, err)
-	}
-	m.offsets = make([]uint32, n+1)
-	before := uint32(4 * (n + 2))
-	for i := range m.offsets {
-		if m.offsets[i] = le32(b[4*i:]); m.offsets[i] < before || int64(m.offsets[i]) > m.block.size {
-			return fmt.Errorf("sample %d begins at %d: %w", i, m.offsets[i], errDamaged)
-		}
-		before = m.offsets[i]
-	}
 	from := 4 * (n + 2)
+	if from > m.block.size {
+		return fmt.Errorf("it claims %d samples: %w", n, errDamaged)
+	}
+	before := uint64(from)
+	for at := int64(4); at < from; at += 4 { // one after the other: a hole in a file claims any number
+		if b, err = m.block.bytes(at, 4); err != nil {
+			return err
+		}
+		offset := le32(b)
+		if uint64(offset) < before || int64(offset) > m.block.size {
+			return fmt.Errorf("sample %d begins at %d: %w", len(m.offsets), offset, errDamaged)
+		}
+		m.offsets, before = append(m.offsets, offset), uint64(offset)
+	}
 	if b, err = m.block.bytes(from, min(int64(m.offsets[0])-from, maxField)); err != nil {
 		return err
 	}
