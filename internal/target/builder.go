@@ -5,13 +5,10 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/facts"
 )
@@ -25,7 +22,7 @@ type Builder struct {
 	entryLists []entryList // by image
 	arrays     [][]string  // paths by column and image; "": none
 	memory     memory      // of entries, each preceded by the place of the image's previous entry
-	whole      []byte      // the mapped file that was loaded; nil: none
+	whole      []byte      // the file that was loaded, in memory; nil: none
 	err        error       // the first, of memory
 	most       int         // most keypoints of an object
 	visible    bool        // some object has a visible part
@@ -63,12 +60,7 @@ func NewBuilder(dir string) *Builder {
 }
 
 // Close frees the Builder and its Table.
-func (b *Builder) Close() (err error) {
-	if b.whole != nil {
-		err = unix.Munmap(b.whole)
-	}
-	return errors.Join(err, b.memory.close())
-}
+func (b *Builder) Close() error { return b.memory.close() }
 
 // Image returns the number of the image with a path in the dataset, which the Builder copies; the
 // first call for a path adds the image. height and width are those of the annotated image, 0 if

@@ -326,3 +326,22 @@ func FuzzKept(f *testing.F) {
 		}
 	})
 }
+
+// TestLoadedFileMayChange: what was loaded stays, whatever happens to its file.
+func TestLoadedFileMayChange(t *testing.T) {
+	b, want := filled("", 3000)
+	defer b.Close()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	testkit.Must(t, b.Save(path, []byte(`1`)))
+	loaded, _, err := Load(path)
+	testkit.Must(t, err)
+	defer loaded.Close()
+	testkit.Must(t, os.Truncate(path, 0))
+	if !reflect.DeepEqual(allOf(tableOf(t, loaded)), want) {
+		t.Error("another is said")
+	}
+	if names, _ := os.ReadDir(dir); len(names) != 1 {
+		t.Errorf("left behind: %v", names)
+	}
+}

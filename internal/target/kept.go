@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
-
-	"golang.org/x/sys/unix"
+	"path/filepath"
 
 	"github.com/batchfs/batchfs/internal/facts"
 	"github.com/batchfs/batchfs/internal/owned"
@@ -18,7 +18,9 @@ import (
 
 // The content of a Builder can be kept in a file of package facts, so that annotations need not be
 // read again: first the caller's own record, then the images, one after another, each with its
-// digest and its entries. The file is mapped: entries and texts stay in it.
+// digest and its entries. A Builder that is loaded has the file's bytes in an unnamed file of its own:
+// touching a mapping of the file itself would end the process once somebody has truncated it, or,
+// over a network, replaced it.
 
 // Kinds of records.
 const (
@@ -92,12 +94,17 @@ func Load(path string) (b *Builder, about json.RawMessage, err error) {
 	if size == 0 || size > math.MaxInt {
 		return nil, nil, fmt.Errorf("%s: %w", path, ErrKept)
 	}
-	whole, err := unix.Mmap(int(f.Fd()), 0, int(size), unix.PROT_READ, unix.MAP_PRIVATE)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	b = NewBuilder(filepath.Dir(path))
+	whole, err := b.memory.inFile(int(size))
+	if err != nil { // the directory may be another's, or the disk full
+		whole = make([]byte, size)
 	}
-	b = NewBuilder("")
-	if about, err = b.open(whole); err != nil {
+	b.memory.chunks, b.memory.used, b.memory.dir = [][]byte{whole}, len(whole), ""
+	whole = whole[:size]
+	if _, err = io.ReadFull(f, whole); err == nil {
+		about, err = b.open(whole)
+	}
+	if err != nil {
 		_ = b.Close()
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}

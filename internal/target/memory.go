@@ -52,6 +52,11 @@ func (m *memory) chunk(n int) (p []byte, err error) {
 	if m.dir == "" || len(m.chunks) < heapChunks && n == chunkBytes {
 		return make([]byte, n), nil
 	}
+	return m.inFile(n)
+}
+
+// inFile returns at least n more bytes of the file.
+func (m *memory) inFile(n int) (p []byte, err error) {
 	if m.file == nil {
 		if m.file, err = os.CreateTemp(m.dir, ".targets-*"); err != nil {
 			return nil, fmt.Errorf("room for annotations: %w", err)
