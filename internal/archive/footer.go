@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
 )
 
 // CheckFooter checks that the footer of a Parquet file lies within the file and makes sense,
@@ -53,7 +54,8 @@ func checkColumns(footer []byte) error {
 		} `thrift:"4,required"`
 	}
 	var protocol thrift.CompactProtocol
-	if err := caught(func() error { return thrift.NewDecoder(protocol.NewReaderFromBytes(footer)).Decode(&of) }); err != nil {
+	decoder := thrift.NewDecoder(protocol.NewReaderFromBytes(footer))
+	if err := caught(func() error { return decoder.Decode(&of) }); err != nil {
 		return err
 	}
 	leaves, left := 0, []int32{} // children that are to come, by level
@@ -81,6 +83,35 @@ func checkColumns(footer []byte) error {
 	for _, group := range of.Groups {
 		if len(group.Columns) != leaves {
 			return errDamaged
+		}
+	}
+	return nil
+}
+
+// CheckPages is CheckFooter for the headers of a column's pages, which begin at an offset and have
+// a number of values.
+func CheckPages(r io.ReaderAt, from, end, values int64) error {
+	head := make([]byte, 64<<10) // more than any program writes
+	for from < end && values > 0 {
+		b := head[:min(int64(len(head)), end-from)]
+		if _, err := r.ReadAt(b, from); err != nil && err != io.EOF {
+			return err
+		}
+		if err := checkThrift(b); err != nil {
+			return err
+		}
+		var protocol thrift.CompactProtocol
+		var h format.PageHeader
+		in := protocol.NewReaderFromBytes(b)
+		if err := caught(func() error { return thrift.NewDecoder(in).Decode(&h) }); err != nil {
+			return err
+		}
+		if h.CompressedPageSize < 0 {
+			return errDamaged
+		}
+		from += int64(in.BytesRead()) + int64(h.CompressedPageSize)
+		if h.Type == format.DataPage || h.Type == format.DataPageV2 {
+			values -= int64(max(h.DataPageHeader.V.NumValues, h.DataPageHeaderV2.V.NumValues))
 		}
 	}
 	return nil
@@ -207,7 +238,8 @@ func (c *compact) fields(depth int) error {
 		if head>>4 == 0 { // the field's number follows
 			_, err = c.number()
 		}
-		if kind := head & 15; err == nil && kind != compactTrue && kind != compactFalse { // these have no value
+		// In a struct, the type of true and false is the value.
+		if kind := head & 15; err == nil && kind != compactTrue && kind != compactFalse {
 			if depth == deepest {
 				return errDamaged
 			}

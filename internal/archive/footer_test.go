@@ -27,9 +27,11 @@ func TestFootersThatClaimMore(t *testing.T) {
 		"levels":              append(slices.Clone(version), bytes.Repeat([]byte{0x1c}, 1<<20)...),
 		"lists of lists":      append(slices.Clone(version), bytes.Repeat([]byte{0x19}, 1<<20)...),
 		"columns in columns":  slices.Concat(version, []byte{0x19}, list(20_000, group...), rest),
-		"columns, and groups": slices.Concat(version, []byte{0x19}, list(20_000, leaf...), []byte{0x16, 0, 0x19}, list(20_000, 0), []byte{0}),
+		"columns, and groups": slices.Concat(version, []byte{0x19}, list(20_000, leaf...),
+			[]byte{0x16, 0, 0x19}, list(20_000, 0), []byte{0}),
 	} {
-		b := slices.Concat([]byte("PAR1"), footer, binary.LittleEndian.AppendUint32(nil, uint32(len(footer))), []byte("PAR1"))
+		b := append([]byte("PAR1"), footer...)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		_, err := scan("x.parquet", b, Options{})

@@ -1,13 +1,16 @@
 package dataset
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -270,6 +273,16 @@ func TestBadParquetManifests(t *testing.T) {
 		"LZ4": {func(t *testing.T, p string) {
 			testkit.Must(t, parquet.WriteFile(p, []plain{{"a"}}, parquet.Compression(&parquet.Lz4Raw)))
 		}, `column "path": compressed with LZ4_RAW`},
+		"levels": {func(t *testing.T, p string) { // in the header of a page, too many for the library's stack
+			const n = 20 << 20
+			whole := append([]byte("PAR1"), bytes.Repeat([]byte{0x1c}, n)...)
+			column := slices.Concat([]byte("\x26\x08\x1c\x15\x0c\x19\x15\x00\x19\x18\x04path\x15\x00\x16\x02\x16"), // 1 value
+				binary.AppendVarint(nil, n), []byte{0x16}, binary.AppendVarint(nil, n), []byte("\x26\x08\x00\x00"))
+			footer := slices.Concat([]byte("\x15\x02\x19\x2c\x48\x01r\x15\x02\x00\x15\x0c\x25\x00\x18\x04path\x00\x16\x02\x19\x1c\x19\x1c"),
+				column, []byte("\x16\x02\x16\x02\x00\x00"))
+			whole = append(binary.LittleEndian.AppendUint32(append(whole, footer...), uint32(len(footer))), "PAR1"...)
+			testkit.Must(t, os.WriteFile(p, whole, 0o644))
+		}, `column "path": damaged`},
 		"row named": {func(t *testing.T, p string) { writeParquet(t, p, []plain{{"a"}, {"b"}, {"c"}, {""}}) }, "row 4: path is empty"},
 	} {
 		t.Run(name, func(t *testing.T) {

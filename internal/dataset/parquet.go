@@ -84,6 +84,13 @@ func checkChunks(file *parquet.File, columns []*column) error {
 			default: // on any error, the library's LZ4 decoder doubles its buffer until memory runs out
 				return fmt.Errorf("column %q: compressed with %s; write it with snappy or zstd", leaf.Path()[0], codec)
 			}
+			start := data.DataPageOffset
+			if d := data.DictionaryPageOffset; d > 0 && d < start {
+				start = d
+			}
+			if err := archive.CheckPages(file, start, start+data.TotalCompressedSize, data.NumValues); err != nil {
+				return fmt.Errorf("column %q: %w", leaf.Path()[0], err)
+			}
 		}
 	}
 	if rows != 0 {
