@@ -16,7 +16,8 @@ import (
 	"github.com/batchfs/batchfs/internal/testkit"
 )
 
-// late is a directory whose file system has no room, and says so when a file is closed, as NFS does.
+// late is a directory whose file system has no room, and says so when a file is closed, as NFS
+// does.
 type late struct{ *fs.LoopbackNode }
 
 func (n *late) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {

@@ -18,9 +18,9 @@ import (
 
 // The content of a Builder can be kept in a file of package facts, so that annotations need not be
 // read again: first the caller's own record, then the images, one after another, each with its
-// digest and its entries. A Builder that is loaded has the file's bytes in an unnamed file of its own:
-// touching a mapping of the file itself would end the process once somebody has truncated it, or,
-// over a network, replaced it.
+// digest and its entries. A Builder that is loaded has the file's bytes in an unnamed file of its
+// own: touching a mapping of the file itself would end the process once somebody has truncated it,
+// or, over a network, replaced it.
 
 // Kinds of records.
 const (
