@@ -253,6 +253,8 @@ func TestHeadersGoOn(t *testing.T) {
 		want := p.open(name, how, at(t.TempDir()))
 		dir := t.TempDir()
 		interrupt := func(after int64) {
+			var left atomic.Int64
+			left.Store(after)
 			t.Helper()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
@@ -260,10 +262,7 @@ func TestHeadersGoOn(t *testing.T) {
 			how(&o)
 			o.Workers, o.IndexAt = 1, dir
 			o.Prober = func(data, tail []byte, size int64) (Header, error) {
-				if len(data) >= header {
-					after--
-				}
-				if after < 0 {
+				if len(data) >= header && left.Add(-1) < 0 {
 					cancel()
 				}
 				return p.c.probe(data, tail, size)
