@@ -253,14 +253,7 @@ func TestBadSamplesAreMadeOnce(t *testing.T) {
 				for _, path := range bad {
 					break_(t, path)
 				}
-				keys := allKeys(e)
-				for _, k := range keys {
-					read(t, e, k, layout.NHWCForm)
-					testkit.Must(t, e.Quiet(t.Context()))
-				}
-				if made := e.Stats().Batches.Decoded; made != int64(len(keys)) {
-					t.Errorf("%d batches were made for %d", made, len(keys))
-				}
+				madeOnceEach(t, e)
 			})
 		}
 	}
@@ -399,5 +392,18 @@ func TestLateResultsOfACorruptFile(t *testing.T) {
 		if err := bad.check(shard.Slot{}); err != nil {
 			t.Errorf("accepted before: %t, gone: %t: %v", accepted, gone, err)
 		}
+	}
+}
+
+// madeOnceEach checks that each batch is made once if all are read, one after the other.
+func madeOnceEach(t *testing.T, e *Engine) {
+	t.Helper()
+	keys := allKeys(e)
+	for _, k := range keys {
+		read(t, e, k, layout.NHWCForm)
+		testkit.Must(t, e.Quiet(t.Context()))
+	}
+	if made := e.Stats().Batches.Decoded; made != int64(len(keys)) {
+		t.Errorf("%d batches were made for %d", made, len(keys))
 	}
 }

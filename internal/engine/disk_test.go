@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"errors"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -36,16 +35,7 @@ func TestCloseWhileThePlansDiskHangs(t *testing.T) {
 	ds := d.open(t, 0.3)
 	e := d.engine(t, ds, 0.2)
 	disk := d.hangDisk(t, e, 3)
-	closed := make(chan error, 1)
-	go func() { closed <- e.Close() }()
-	select {
-	case err := <-closed:
-		if !errors.Is(err, ErrLeftBehind) {
-			t.Errorf("Close says %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("Close does not return")
-	}
+	closeLeaves(t, e)
 	disk.Release()
 	e.wait.Wait()
 }

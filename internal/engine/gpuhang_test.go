@@ -66,8 +66,8 @@ func mixed(o *Options) {
 	o.Transform = resample.Options{Mode: resample.Stretch, Height: 100, Width: 140}
 }
 
-// left checks that Close leaves something behind, and that this is freed once the GPU answers.
-func left(t *testing.T, e *Engine, g *gate) {
+// closeLeaves checks that Close returns, and says that it leaves something behind.
+func closeLeaves(t *testing.T, e *Engine) {
 	t.Helper()
 	closed := make(chan error, 1)
 	go func() { closed <- e.Close() }()
@@ -79,6 +79,12 @@ func left(t *testing.T, e *Engine, g *gate) {
 	case <-time.After(patience):
 		t.Error("Close does not return")
 	}
+}
+
+// left checks that Close leaves something behind, and that this is freed once the GPU answers.
+func left(t *testing.T, e *Engine, g *gate) {
+	t.Helper()
+	closeLeaves(t, e)
 	close(g.open)
 	eventually(t, "what was left behind is freed", func() bool {
 		s := e.memory.pool.Stats()

@@ -455,12 +455,5 @@ func TestGoneFromTheStore(t *testing.T) {
 	for id := 1; id < ds.Len(); id += 4 {
 		testkit.Must(t, os.Remove(filepath.Join(d.dir, ds.Path(id))))
 	}
-	keys := allKeys(e)
-	for _, k := range keys {
-		read(t, e, k, layout.NHWCForm)
-		testkit.Must(t, e.Quiet(t.Context()))
-	}
-	if made := e.Stats().Batches.Decoded; made != int64(len(keys)) {
-		t.Errorf("%d batches were made for %d", made, len(keys))
-	}
+	madeOnceEach(t, e)
 }
