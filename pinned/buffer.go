@@ -166,20 +166,26 @@ func (b *Buffer) remap(size, held int64) (err error) {
 	return nil
 }
 
-// free returns n bytes of spare memory, starting at an offset, to the kernel.
-func (b *Buffer) free(from, n int64) bool {
+// free returns n bytes of spare memory, starting at an offset, to the kernel, and returns how many
+// bytes that freed. It may be less: the kernel cannot split a large page of a file while a part of
+// it is in a pipe or socket, where a reader put it.
+func (b *Buffer) free(from, n int64) int64 {
 	if b.fd >= 0 {
-		return b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) == nil
+		if b.sys().allocate(b.fd, unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, from, n) != nil {
+			return 0
+		}
+		return n - min(max(b.sys().allocated(b.fd)-from, 0), n)
 	}
 	if from == 0 {
 		b.unmap()
-		return true
+		return n
 	}
 	m, err := b.sys().remap(b.mapping, int(from), 0)
-	if err == nil {
-		b.mapping = m
+	if err != nil {
+		return 0
 	}
-	return err == nil
+	b.mapping = m
+	return n
 }
 
 func (b *Buffer) unmap() {

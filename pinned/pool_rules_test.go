@@ -2,6 +2,8 @@ package pinned
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -123,6 +125,40 @@ func TestTrimTakesSpareMemory(t *testing.T) {
 		}
 		b.Release()
 		get(t, p, pageSize).Release()
+	})
+}
+
+// TestTrimOfSplicedPages: what the kernel cannot free, because a part of the same large page is in a
+// pipe, stays charged.
+func TestTrimOfSplicedPages(t *testing.T) {
+	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
+		b := get(t, p, 600*pageSize)
+		if b.Fd() < 0 {
+			t.Skip("ordinary memory cannot be spliced")
+		}
+		pipe := make([]int, 2)
+		testkit.Must(t, unix.Pipe2(pipe, unix.O_CLOEXEC))
+		defer unix.Close(pipe[0])
+		defer unix.Close(pipe[1])
+		reader, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", b.Fd()), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		testkit.Must(t, err)
+		_, err = unix.Splice(reader, nil, pipe[1], nil, int(pageSize), 0)
+		testkit.Must(t, errors.Join(err, unix.Close(reader)))
+		b.Release()
+		if b = get(t, p, 10*pageSize-5); b.held != 600*pageSize {
+			t.Fatal("not the same buffer")
+		}
+		freed := p.Trim()
+		t.Logf("%d bytes of spare memory are left", 590*pageSize-freed)
+		checkHeld(t, b, 600*pageSize-freed)
+		if used := budget.charged(); used != b.held {
+			t.Errorf("%d bytes charged, but %d held", used, b.held)
+		}
+		_, err = unix.Read(pipe[0], make([]byte, pageSize))
+		testkit.Must(t, err)
+		p.Trim()
+		checkHeld(t, b, 10*pageSize)
+		b.Release()
 	})
 }
 

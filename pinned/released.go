@@ -212,11 +212,11 @@ func (p *Pool) visit(b *Buffer, trim bool) (freed int64) {
 // bytes in use stay where they are, so readers are not affected.
 func (p *Pool) cut(b *Buffer) int64 {
 	need := roundUp(b.size, pageSize)
-	spare := b.held - need
-	if spare == 0 || !b.free(need, spare) {
+	if b.held == need {
 		return 0
 	}
-	p.hold(b, need)
-	p.budget.Release(spare)
-	return spare
+	freed := b.free(need, b.held-need)
+	p.hold(b, b.held-freed)
+	report(p.budget.Release, freed)
+	return freed
 }

@@ -14,6 +14,8 @@ type system interface {
 	close(fd int)
 	truncate(fd int, size int64) error
 	allocate(fd int, mode uint32, from, n int64) error
+	// allocated is how many bytes of memory a file has.
+	allocated(fd int) int64
 	// lease requests a lease on a file with F_WRLCK, and releases it with F_UNLCK.
 	lease(fd, kind int) error
 	// mapFile maps the first n bytes of a file, shared.
@@ -56,6 +58,13 @@ func (kernel) mapMemory(n int) ([]byte, error) {
 func (kernel) allocate(fd int, mode uint32, from, n int64) error {
 	return unix.Fallocate(fd, mode, from, n)
 }
+
+func (kernel) allocated(fd int) int64 {
+	var st unix.Stat_t
+	_ = unix.Fstat(fd, &st) // cannot fail for an open file
+	return st.Blocks * 512
+}
+
 func (kernel) remap(m []byte, n, flags int) ([]byte, error) { return unix.Mremap(m, n, flags) }
 func (kernel) advise(m []byte, advice int) error            { return unix.Madvise(m, advice) }
 

@@ -110,6 +110,8 @@ func (f *fakeKernel) allocate(_ int, mode uint32, _, _ int64) error {
 	return f.call("fallocate")
 }
 
+func (f *fakeKernel) allocated(int) int64 { return 0 } // what was punched out is gone
+
 func (f *fakeKernel) lease(fd, kind int) error {
 	if err := f.call("fcntl"); err != nil {
 		return err
