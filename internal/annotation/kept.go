@@ -30,7 +30,7 @@ const (
 	keptExtension = ".targets"
 	// keptVersion names the rules for reading annotations. Results of another version are made
 	// again.
-	keptVersion = 8
+	keptVersion = 9
 )
 
 // question identifies the question that a stored file answers.

@@ -40,7 +40,12 @@ func (t *Table) Bad(row int) string { return t.of(row).bad }
 func (t *Table) Mask(row int) string { return t.of(row).mask }
 
 // Text is a row's JSON object; nil: none.
-func (t *Table) Text(row int) []byte { return t.of(row).text }
+func (t *Table) Text(row int) []byte {
+	if i := t.image[row]; i >= 0 {
+		return t.b.text(int(i))
+	}
+	return nil
+}
 
 // Array is the path of a row's array in the dataset of a column; "": none.
 func (t *Table) Array(row, column int) string {
@@ -139,9 +144,6 @@ func (t *Table) MemoryBytes() int64 {
 	for i := range b.images {
 		m := &b.images[i]
 		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(entryList{})) + int64(len(m.path)+len(m.mask)+len(m.bad))
-		if b.whole == nil || m.changed { // otherwise, the text is in the mapped file
-			n += int64(len(m.text))
-		}
 	}
 	for _, column := range b.arrays {
 		n += 16 * int64(len(column))
@@ -160,17 +162,18 @@ func (t *Table) Digest() string {
 }
 
 func (t *Table) sum() string {
-	sum, buf := sha256.New(), []byte(nil)
+	all := sha256.New()
+	var buf []byte
 	for row, i := range t.image {
-		buf = append(buf[:0], bit(i >= 0), bit(t.Bad(row) != ""))
+		all.Write([]byte{bit(i >= 0), bit(t.Bad(row) != "")})
 		if i >= 0 {
 			h, w := t.scale(row)
-			buf = append(buf, t.b.sumOf(int(i), nil)...)
-			buf = le.AppendUint64(buf, uint64(h)<<32|uint64(w))
+			buf = t.b.content(buf[:0], int(i))
+			sum := sha256.Sum256(buf)
+			all.Write(le.AppendUint64(sum[:], uint64(h)<<32|uint64(w)))
 		}
-		sum.Write(buf)
 	}
-	return hex.EncodeToString(sum.Sum(nil))
+	return hex.EncodeToString(all.Sum(nil))
 }
 
 func bit(on bool) byte {
@@ -180,26 +183,17 @@ func bit(on bool) byte {
 	return 0
 }
 
-// sumOf is a digest of the annotations of image i, without its path and what is bad about it.
-// entries are the image's; nil: they must still be found.
-func (b *Builder) sumOf(i int, entries []entry) []byte {
-	m, s := &b.images[i], b.entryLists[i]
-	if m.kept != nil && !m.changed && s.last == nowhere {
-		return m.kept[:sha256.Size]
-	}
-	if entries == nil {
-		entries = b.entries(i)
-	}
-	var buf []byte
-	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), s.objects} {
+// content appends the annotations of image i, without its path and what is bad about it.
+func (b *Builder) content(buf []byte, i int) []byte {
+	m := &b.images[i]
+	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), b.entryLists[i].objects} {
 		buf = le.AppendUint64(buf, uint64(v))
 	}
-	buf = appendText(appendText(buf, []byte(m.mask)), m.text)
-	for _, e := range entries {
+	buf = appendText(appendText(buf, []byte(m.mask)), b.text(i))
+	for _, e := range b.entries(i) {
 		buf = appendText(append(buf, bit(e.isShape)), e.data)
 	}
-	sum := sha256.Sum256(buf)
-	return sum[:]
+	return buf
 }
 
 func appendText(to, text []byte) []byte {
