@@ -80,7 +80,7 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 func (b *Builder) Has(path string) bool { _, known := b.byPath[path]; return known }
 
 // Len is the number of images, and Path the path of image i.
-func (b *Builder) Len() int { return len(b.images) }
+func (b *Builder) Len() int { return len(b.byPath) }
 
 func (b *Builder) Path(i int) string { return b.images[i].path }
 
@@ -261,9 +261,10 @@ func (b *Builder) Table(n int, name func(i int) string) (*Table, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	t := &Table{b: b, image: make([]int32, n), Keypoints: b.most}
+	t := &Table{b: b, image: make([]int32, n), none: int32(len(b.images)), Keypoints: b.most}
+	b.images, b.entryLists = append(b.images, image{}), append(b.entryLists, entryList{})
 	for i := range n {
-		t.image[i] = -1
+		t.image[i] = t.none
 		if at, known := b.byPath[name(i)]; known {
 			t.image[i] = int32(at)
 		}

@@ -38,7 +38,7 @@ type keptAbout struct {
 
 // Save stores the Builder's content and the caller's record, replacing any file at a path.
 func (b *Builder) Save(path string, about json.RawMessage) error {
-	first, err := json.Marshal(keptAbout{about, len(b.images), len(b.arrays)})
+	first, err := json.Marshal(keptAbout{about, b.Len(), len(b.arrays)})
 	if err = cmp.Or(b.err, err); err != nil {
 		return err
 	}
@@ -46,12 +46,12 @@ func (b *Builder) Save(path string, about json.RawMessage) error {
 		w := facts.NewWriter(f)
 		w.Put(aboutRecord, first)
 		var e facts.Encoder
-		for i := range b.images {
+		for i := range b.Len() {
 			b.encodeImage(&e, i)
 			if len(e.Bytes) > math.MaxInt32 {
 				return errors.New("there is too much of one image")
 			}
-			if len(e.Bytes) > blockBytes || i == len(b.images)-1 {
+			if len(e.Bytes) > blockBytes || i == b.Len()-1 {
 				w.Put(imagesRecord, e.Bytes)
 				e.Bytes = e.Bytes[:0]
 			}
@@ -122,7 +122,7 @@ func (b *Builder) read(f io.Reader, size int64) (json.RawMessage, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	if err != nil || about == nil || len(b.images) != about.Images {
+	if err != nil || about == nil || b.Len() != about.Images {
 		return nil, ErrKept
 	}
 	return about.About, nil

@@ -13,7 +13,8 @@ type Table struct {
 	Keypoints int // most keypoints of an object
 
 	b     *Builder
-	image []int32 // by row; -1: none
+	image []int32 // by row
+	none  int32   // of rows without one
 
 	// size is the size of a row's upright image, if coordinates are fractions of it; nil: unknown.
 	size func(row int) (height, width int)
@@ -22,16 +23,8 @@ type Table struct {
 	digest string
 }
 
-// none is the image of rows without one.
-var none image
-
 // of returns the image of a row.
-func (t *Table) of(row int) *image {
-	if i := t.image[row]; i >= 0 {
-		return &t.b.images[i]
-	}
-	return &none
-}
+func (t *Table) of(row int) *image { return &t.b.images[t.image[row]] }
 
 // Bad is what is wrong with a row's annotations; "": nothing.
 func (t *Table) Bad(row int) string { return t.of(row).bad }
@@ -40,20 +33,10 @@ func (t *Table) Bad(row int) string { return t.of(row).bad }
 func (t *Table) Mask(row int) string { return t.of(row).mask }
 
 // Text is a row's JSON object; nil: none.
-func (t *Table) Text(row int) []byte {
-	if i := t.image[row]; i >= 0 {
-		return t.b.text(int(i))
-	}
-	return nil
-}
+func (t *Table) Text(row int) []byte { return t.b.text(int(t.image[row])) }
 
 // Array is the path of a row's array in the dataset of a column; "": none.
-func (t *Table) Array(row, column int) string {
-	if i := t.image[row]; i >= 0 {
-		return t.b.array(int(i), column)
-	}
-	return ""
-}
+func (t *Table) Array(row, column int) string { return t.b.array(int(t.image[row]), column) }
 
 // Size is the size of the annotated image, 0 if unknown, and whether coordinates refer to the
 // upright image, if both are possible.
@@ -82,17 +65,12 @@ func (t *Table) scale(row int) (height, width int) {
 }
 
 // Count counts a row's objects.
-func (t *Table) Count(row int) int {
-	if i := t.image[row]; i >= 0 {
-		return int(t.b.entryLists[i].objects)
-	}
-	return 0
-}
+func (t *Table) Count(row int) int { return int(t.b.entryLists[t.image[row]].objects) }
 
 // Objects returns a row's objects, in the order of the annotations.
 func (t *Table) Objects(row int) (list []Object) {
 	h, w := t.scale(row)
-	for _, e := range t.entries(row) {
+	for _, e := range t.b.entries(int(t.image[row])) {
 		if e.isShape {
 			continue
 		}
@@ -117,20 +95,12 @@ func (o *Object) scale(h, w float32) {
 
 // Shapes are the shapes of which a row's mask is drawn.
 func (t *Table) Shapes(row int) (list []Shape) {
-	for _, e := range t.entries(row) {
+	for _, e := range t.b.entries(int(t.image[row])) {
 		if e.isShape {
 			list = append(list, decodeShape(e.data))
 		}
 	}
 	return list
-}
-
-// entries returns the entries of a row's image.
-func (t *Table) entries(row int) []entry {
-	if i := t.image[row]; i >= 0 {
-		return t.b.entries(int(i))
-	}
-	return nil
 }
 
 // HasVisible reports whether any object has a visible part.
@@ -165,8 +135,8 @@ func (t *Table) sum() string {
 	all := sha256.New()
 	var buf []byte
 	for row, i := range t.image {
-		all.Write([]byte{bit(i >= 0), bit(t.Bad(row) != "")})
-		if i >= 0 {
+		all.Write([]byte{bit(i != t.none), bit(t.Bad(row) != "")})
+		if i != t.none {
 			h, w := t.scale(row)
 			buf = t.b.content(buf[:0], int(i))
 			sum := sha256.Sum256(buf)
