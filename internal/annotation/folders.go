@@ -138,6 +138,7 @@ type imageFile struct {
 	objects       []target.Object
 	classes       []string // of objects, and of those of a bad file, by name; nil: labels are numbers
 	bad           string   // the rule that it breaks; "": none
+	bytes         int64    // that were read
 }
 
 // filesAbout lists the files of a folder with an ending, each with the objects of one image; nil:
@@ -153,40 +154,54 @@ func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, er
 }
 
 // readImages reads the files of a folder that are named like their images followed by an ending. It
-// reads several at once, but uses the results of parse in the order of names.
+// parses several at once, but uses the results in the order of names.
 func (f *finder) readImages(dir, ending string, names []string, parse func(text []byte) imageFile) error {
-	const portion = 64 // limits the memory of parsed files
 	f.part(join(dir, "*"+ending))
 	f.progress(0, f.bytes[dir])
-	for some := range slices.Chunk(names, portion) {
-		parsed, read := make([]imageFile, len(some)), make([]int64, len(some))
-		err := parallel.Each(f.ctx, f.Source.Workers, len(some), nil, func(_ context.Context, items iter.Seq[int]) error {
+	return inOrder(f.ctx, f.Source.Workers, len(names), func(_ context.Context, k int) (p imageFile, err error) {
+		text, err := f.readOne(join(dir, names[k]))
+		if err == nil {
+			p = parse(text)
+		}
+		p.bytes = int64(len(text))
+		return p, err
+	}, func(k int, p imageFile) {
+		image, _ := f.image(imageOf(names[k], ending), p.height, p.width, p.oriented)
+		for n, class := range p.classes {
+			if label := f.label(class); n < len(p.objects) {
+				p.objects[n].Label = label
+			}
+		}
+		for _, o := range p.objects {
+			f.Builder.Object(image, o)
+		}
+		if p.bad != "" {
+			f.Builder.Bad(image, join(dir, names[k])+": "+p.bad)
+		}
+		f.progress(p.bytes, 0)
+	})
+}
+
+// inOrder reads n things, several at once, and uses one at a time, in their order.
+func inOrder[T any](
+	ctx context.Context, workers, n int, read func(ctx context.Context, k int) (T, error), use func(k int, one T),
+) error {
+	const portion = 64 // limits the memory of what is not used yet
+	for first := 0; first < n; first += portion {
+		some := make([]T, min(portion, n-first))
+		err := parallel.Each(ctx, workers, len(some), nil, func(ctx context.Context, items iter.Seq[int]) (err error) {
 			for k := range items {
-				text, err := f.readOne(join(dir, some[k]))
-				if err != nil {
+				if some[k], err = read(ctx, first+k); err != nil {
 					return err
 				}
-				parsed[k], read[k] = parse(text), int64(len(text))
 			}
 			return nil
 		})
 		if err != nil {
 			return err
 		}
-		for k, p := range parsed {
-			image, _ := f.image(imageOf(some[k], ending), p.height, p.width, p.oriented)
-			for n, class := range p.classes {
-				if label := f.label(class); n < len(p.objects) {
-					p.objects[n].Label = label
-				}
-			}
-			for _, o := range p.objects {
-				f.Builder.Object(image, o)
-			}
-			if p.bad != "" {
-				f.Builder.Bad(image, join(dir, some[k])+": "+p.bad)
-			}
-			f.progress(read[k], 0)
+		for k, one := range some {
+			use(first+k, one)
 		}
 	}
 	return nil

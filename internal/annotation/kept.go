@@ -33,7 +33,7 @@ const (
 	keptVersion = 9
 )
 
-// question identifies the question that a stored file answers.
+// question identifies the question that a stored file answers. The file's name is a digest of it.
 type question struct {
 	Version        int
 	Images         string // an absolute path
@@ -48,7 +48,6 @@ type question struct {
 // storedResult is a stored result, without what Options add to it, and the state of everything that
 // was examined.
 type storedResult struct {
-	Asked question
 	Marks []mark
 	*Found
 }
@@ -84,12 +83,12 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 		about.Real = resolve.Links(images)
 	}
 	file := about.file(&o)
-	found, err := load(ctx, file, about, &o)
+	found, err := load(ctx, file, images, &o)
 	if err != nil {
 		return nil, err
 	}
 	if found == nil {
-		if found, err = findAndKeep(ctx, path, file, about, &o); err != nil {
+		if found, err = findAndKeep(ctx, path, file, images, &o); err != nil {
 			return nil, err
 		}
 	}
@@ -102,16 +101,16 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 }
 
 // findAndKeep finds annotations, and stores the result in a file.
-func findAndKeep(ctx context.Context, path, file string, about question, o *Options) (*Found, error) {
-	found := &Found{Images: about.Images, Builder: target.NewBuilder(o.room())}
+func findAndKeep(ctx context.Context, path, file, images string, o *Options) (*Found, error) {
+	found := &Found{Images: images, Builder: target.NewBuilder(o.room())}
 	f := &finder{found, *o, newPlaces(ctx, o)}
 	defer f.close()
 	if err := f.find(path); err != nil {
 		_ = found.Builder.Close()
 		return nil, err
 	}
-	if found.keep(file, about, f.places, o) {
-		if again, err := load(ctx, file, about, o); err == nil && again != nil { // the loaded result takes less memory
+	if found.keep(file, f.places, o) {
+		if again, err := load(ctx, file, images, o); err == nil && again != nil { // the loaded result takes less memory
 			_ = found.Builder.Close()
 			return again, nil
 		}
@@ -162,7 +161,7 @@ func (a *question) file(o *Options) string {
 
 // load returns the stored result if it still holds, else nil. The error is that of a store that was
 // waited for: a search would wait once more.
-func load(ctx context.Context, file string, about question, o *Options) (*Found, error) {
+func load(ctx context.Context, file, images string, o *Options) (*Found, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -171,8 +170,8 @@ func load(ctx context.Context, file string, about question, o *Options) (*Found,
 		return nil, nil
 	}
 	var k storedResult
-	if err == nil {
-		err = k.read(text, about)
+	if err == nil && (json.Unmarshal(text, &k) != nil || k.Found == nil) {
+		err = target.ErrKept
 	}
 	if err != nil {
 		o.Source.Logger.Warn("annotations are read again", "index", file, "reason", err)
@@ -182,7 +181,7 @@ func load(ctx context.Context, file string, about question, o *Options) (*Found,
 	if err == nil && len(k.InParts) == b.Len() {
 		var same bool
 		if same, err = p.same(k.Marks); same {
-			k.Images, k.Builder = about.Images, b
+			k.Images, k.Builder = images, b
 			return k.Found, nil
 		}
 	}
@@ -195,25 +194,13 @@ func load(ctx context.Context, file string, about question, o *Options) (*Found,
 	return nil, nil
 }
 
-func (k *storedResult) read(text []byte, about question) error {
-	if json.Unmarshal(text, k) != nil || k.Found == nil {
-		return target.ErrKept
-	}
-	was, _ := json.Marshal(k.Asked)
-	is, _ := json.Marshal(about)
-	if !bytes.Equal(was, is) {
-		return errors.New("it is of another version, or of other annotations")
-	}
-	return nil
-}
-
 // keep stores the result, and reports whether it could.
-func (f *Found) keep(file string, about question, p *places, o *Options) bool {
+func (f *Found) keep(file string, p *places, o *Options) bool {
 	// Members of archives are read after these are opened.
 	if file == "" || f.Naming == byKey || p.unsettled.Load() {
 		return false
 	}
-	text, err := json.Marshal(storedResult{about, p.marks, f})
+	text, err := json.Marshal(storedResult{p.marks, f})
 	if err == nil && bytes.Contains(text, []byte(`\ufffd`)) {
 		return false // JSON would change a name that is not text
 	}

@@ -5,14 +5,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"runtime"
 	"strings"
-	"sync"
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/dataset"
-	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/target"
 )
 
@@ -78,11 +75,22 @@ func (f *Found) takeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 	f.Has = Kinds{target.Masks: f.Masks != nil}
 	f.part("*." + strings.Join(f.Members, ", *."))
 	for _, ds := range fields {
-		err := f.readMembers(ctx, ds, func(path string, text []byte, bad string) {
+		workers := cmp.Or(f.options.Source.Workers, runtime.GOMAXPROCS(0))
+		if ds.Remote {
+			workers = max(workers, 32)
+		}
+		err := inOrder(ctx, workers, ds.Len(), func(ctx context.Context, i int) (text []byte, err error) {
+			if ds.Problem(i) == "" {
+				grow := func(n int) []byte { return make([]byte, n) }
+				text, _, _, err = ds.LoadPart(ctx, i, 0, nil, grow, nil, 0)
+			}
+			return text, err
+		}, func(i int, text []byte) {
+			path := ds.Path(i)
 			image, _ := f.image(key(path), 0, 0, false)
 			say := func(rule string) { f.Builder.Bad(image, path+": "+rule) }
-			r, why := rowOf(path, text)
-			if bad = cmp.Or(bad, why); bad != "" {
+			r, bad := rowOf(path, text)
+			if bad = cmp.Or(ds.Problem(i), bad); bad != "" {
 				say(bad)
 				return
 			}
@@ -97,37 +105,6 @@ func (f *Found) takeMembers(ctx context.Context, fields []*dataset.Dataset) erro
 		return &KindError{f.Images, f.Layout, lacks, f.Has}
 	}
 	return nil
-}
-
-// readMembers reads all members of a dataset, several at once, but calls take for one at a time.
-// bad says why a member cannot be read.
-func (f *Found) readMembers(ctx context.Context, ds *dataset.Dataset, take func(path string, text []byte, bad string)) error {
-	workers := cmp.Or(f.options.Source.Workers, runtime.GOMAXPROCS(0))
-	if ds.Remote {
-		workers = max(workers, 32)
-	}
-	var mu sync.Mutex
-	return parallel.Each(ctx, workers, ds.Len(), nil, func(ctx context.Context, items iter.Seq[int]) error {
-		var buf []byte
-		grow := func(n int) []byte {
-			buf = make([]byte, n)
-			return buf
-		}
-		for i := range items {
-			path, bad := ds.Path(i), ds.Problem(i)
-			var text []byte
-			if bad == "" {
-				var err error
-				if text, _, _, err = ds.LoadPart(ctx, i, 0, buf, grow, nil, 0); err != nil {
-					return err
-				}
-			}
-			mu.Lock()
-			take(path, text, bad)
-			mu.Unlock()
-		}
-		return nil
-	})
 }
 
 // rowOf turns a member into a row with the columns of a manifest; bad is the rule that it breaks.

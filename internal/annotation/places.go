@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"iter"
 	"os"
 	"path"
 	"path/filepath"
@@ -20,7 +19,6 @@ import (
 
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/dataset"
-	"github.com/batchfs/batchfs/internal/parallel"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
@@ -122,24 +120,19 @@ func (p *places) value(how looking, path, ending string) (string, error) {
 		return rows.Version, nil
 	}
 	files, err := p.walk(path, ending)
-	versions, sizes := make([]string, len(files)), make([]int64, len(files))
-	if how == filesBelow && err == nil {
-		err = parallel.Each(p.ctx, p.source.Workers, len(files), nil, func(_ context.Context, items iter.Seq[int]) error {
-			for k := range items {
-				is, err := p.stat(join(path, files[k]))
-				if err != nil {
-					return err
-				}
-				versions[k], sizes[k] = is.version, is.size
-			}
-			return nil
-		})
+	if err != nil {
+		return "", err
 	}
 	sum, size := xxhash.New(), int64(0)
-	for k, name := range files {
-		fmt.Fprintf(sum, "%q %s\n", name, versions[k])
-		size += sizes[k]
-	}
+	err = inOrder(p.ctx, p.source.Workers, len(files), func(_ context.Context, k int) (is placed, err error) {
+		if how == filesBelow {
+			is, err = p.stat(join(path, files[k]))
+		}
+		return is, err
+	}, func(k int, is placed) {
+		fmt.Fprintf(sum, "%q %s\n", files[k], is.version)
+		size += is.size
+	})
 	p.bytes[path] = size
 	return fmt.Sprintf("%016x", sum.Sum64()), err
 }
