@@ -129,7 +129,7 @@ func openError(command, path string, err error, o *dataset.Options) error {
 	if entry, ok := errors.AsType[*dataset.EntryError](err); ok {
 		path, url, before, after = entry.Name, entry.Name, fmt.Sprintf("name in line %d:", entry.Line), ""
 	}
-	path = publicName(path)
+	path = store.Public(path)
 	if parts, ok := errors.AsType[*dataset.AmbiguousError](err); ok {
 		if parts.Folders {
 			after += "; if they are classes, add --as-classes"
@@ -165,7 +165,7 @@ func (t outageTeller) Handle(_ context.Context, r slog.Record) error {
 // summary says in one line what a dataset is. It shows a wrong directory, labels with another
 // meaning and images in an unsupported format before they cost a training run.
 func summary(path string, ds *dataset.Dataset) string {
-	path = publicName(path)
+	path = store.Public(path)
 	r, classes := ds.Report, ds.Classes
 	text := displayName(path) + ": " + count(r.Samples, "image")
 	switch {
@@ -245,15 +245,4 @@ func (c *console) remoteReaders(f *flagSet, o *engine.Options, source *dataset.O
 	}
 	source.Store.MaxRequests = max(source.Workers, o.Loads)
 	return nil
-}
-
-// publicName is a dataset's name without a password or signature in it.
-func publicName(dataset string) string {
-	scheme, rest, _ := strings.Cut(dataset, "://")
-	if s := strings.ToLower(scheme); s != "http" && s != "https" {
-		return dataset
-	}
-	rest, _, _ = strings.Cut(rest, "?")
-	host, name, _ := strings.Cut(rest, "/")
-	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + name
 }

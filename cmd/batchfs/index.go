@@ -88,7 +88,7 @@ func writeParquet(ctx context.Context, ds *dataset.Dataset, path string) error {
 
 func checkIndexFlags(o *dataset.Options, rule decode.EntryRule, targets bool) error {
 	if store.IsURL(o.IndexAt) {
-		return hint(badValue("index-at", "a directory of this machine for this command", publicName(o.IndexAt)),
+		return hint(badValue("index-at", "a directory of this machine for this command", store.Public(o.IndexAt)),
 			"make it in a directory, and copy the .facts file there")
 	}
 	if o.Part.N > 0 && rule != decode.EntryOff {

@@ -330,7 +330,7 @@ func (r *mountRequest) described(f *flagSet) map[string]any {
 
 func absolute(path string) string {
 	if store.IsURL(path) {
-		return publicName(path)
+		return store.Public(path)
 	}
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs

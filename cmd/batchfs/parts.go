@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // partFlags divide the work of a command among the tasks of an array job.
@@ -44,9 +45,9 @@ func (c *console) partsHint(err error, f *flagSet, args []string) error {
 		switch {
 		case word == "--merge=true":
 		case strings.HasPrefix(word, "--") && given:
-			words = append(words, flag+"="+shellWord(publicName(value)))
+			words = append(words, flag+"="+shellWord(store.Public(value)))
 		default:
-			words = append(words, shellWord(publicName(word)))
+			words = append(words, shellWord(store.Public(word)))
 		}
 	}
 	command := strings.Join(words, " ") + " --part "

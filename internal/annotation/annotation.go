@@ -296,7 +296,7 @@ func imagesAt(ctx context.Context, path string, o dataset.Options) (string, erro
 
 // find looks for annotations in one layout after another.
 func (f *finder) find(path string) error {
-	path = public(path)
+	path = store.Public(path)
 	lists, coco, others, err := f.splitFiles()
 	if err != nil {
 		return err

@@ -1,8 +1,6 @@
 package annotation
 
 import (
-	"cmp"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -29,28 +27,24 @@ var personLabels = []string{"pedestrian", "rider", "sitting person", "person (ot
 
 // findCityscapes finds the folders of annotations beside leftImg8bit.
 func (f *finder) findCityscapes() (bool, error) {
-	word := strings.ToLower(cityImages)
-	masks, persons := cmp.Or(f.beside(f.Images, word, "gtFine"), f.beside(f.Images, word, "gtCoarse")), f.beside(f.Images, word, "gtBboxCityPersons")
-	if masks == "" && persons == "" {
-		return false, nil
+	beside := func(other string) string { return f.beside(f.Images, strings.ToLower(cityImages), other) }
+	word := "gtFine"
+	masks, persons := beside(word), beside("gtBboxCityPersons")
+	if masks == "" {
+		word = "gtCoarse"
+		masks = beside(word)
 	}
-	f.Naming = byStem
 	// A script makes masks of trainIds from those of labelIds.
 	for _, kind := range []string{labelIDs, cityTrainIDs, "instanceIds.png"} {
 		if masks == "" || f.Has[target.Masks] {
 			break
 		}
-		names, err := f.files(masks, "_"+kind, namesBelow)
-		if err != nil {
+		if _, err := f.masksIn(masks, "_"+word+"_"+kind); err != nil {
 			return false, err
-		}
-		if len(names) > 0 {
-			_, ending, _ := strings.Cut(filepath.Base(stored(names[0])), "_gt")
-			f.takeMasks(masks, "_gt"+ending, names)
 		}
 	}
 	if persons == "" {
-		return true, nil
+		return masks != "", nil
 	}
 	_, err := f.readPersons(persons)
 	return true, err

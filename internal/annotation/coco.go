@@ -24,29 +24,17 @@ func (f *finder) findCOCO() (bool, error) {
 		}
 		return ""
 	}
-	objects, persons := find("instances"), find("person_keypoints")
-	captions, panoptic := find("captions"), find("panoptic")
-	var files []string
-	switch {
-	case persons != "" && (f.Kinds[target.Keypoints] || objects == ""):
-		files = append(files, persons)
-	case objects != "":
-		files = append(files, objects)
-	case panoptic != "":
-		files = append(files, panoptic)
+	persons, captions := find("person_keypoints"), find("captions")
+	objects := cmp.Or(find("instances"), persons, find("panoptic"))
+	f.Has[target.Boxes], f.Has[target.Masks] = objects != "", objects != ""
+	f.Has[target.Keypoints], f.Has[target.Text] = persons != "", captions != ""
+	if f.Kinds[target.Keypoints] {
+		objects = cmp.Or(persons, objects)
 	}
-	if captions != "" && (f.Kinds[target.Text] || files == nil) {
-		files = append(files, captions)
+	if objects != "" && !f.Kinds[target.Text] {
+		captions = ""
 	}
-	has := func(file string, kinds ...target.Kind) {
-		for _, kind := range kinds {
-			f.Has[kind] = f.Has[kind] || file != ""
-		}
-	}
-	has(objects, target.Boxes, target.Masks)
-	has(persons, target.Boxes, target.Masks, target.Keypoints)
-	has(captions, target.Text)
-	has(panoptic, target.Boxes, target.Masks)
+	files := slices.DeleteFunc([]string{objects, captions}, func(file string) bool { return file == "" })
 	return len(files) > 0, f.readCOCO(files)
 }
 

@@ -5,6 +5,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/batchfs/batchfs/internal/store"
 )
 
 // splitFiles separates lists of samples and COCO files from the other Options.Files.
@@ -12,9 +14,9 @@ func (f *finder) splitFiles() (lists, coco, others []string, err error) {
 	for _, file := range f.Files {
 		isPattern := strings.Contains(file, "*")
 		switch {
-		case public(file) != file: // credentials would get into errors and stored results
+		case store.Public(file) != file: // credentials would get into errors and stored results
 			return nil, nil, nil, fmt.Errorf("%s: annotations are read from URLs without a query and without a password; "+
-				"copy the file here", public(file))
+				"copy the file here", store.Public(file))
 		case !isPattern && strings.HasSuffix(file, ".txt"):
 			lists = append(lists, file)
 		case !isPattern && strings.HasSuffix(file, ".json"):

@@ -140,7 +140,7 @@ func (o *Options) room() string {
 
 // file is the path of the stored result; "": none.
 func (a *question) file(o *Options) string {
-	if o.dir == "" || public(a.Images) != a.Images {
+	if o.dir == "" || store.Public(a.Images) != a.Images {
 		return ""
 	}
 	err := error(nil)

@@ -83,7 +83,7 @@ func (f *Found) mapLabels(by string) error {
 		return nil
 	}
 	if store.IsURL(by) {
-		return fmt.Errorf("%s: a map of labels is a file of this machine", public(by))
+		return fmt.Errorf("%s: a map of labels is a file of this machine", store.Public(by))
 	}
 	text, err := (&places{}).readOne(by)
 	if err != nil {

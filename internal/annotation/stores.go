@@ -122,14 +122,3 @@ func dirOf(name string) string {
 	}
 	return strings.TrimRight(place, "/") + "/" + within
 }
-
-// public is a path without the credentials that a URL may contain.
-func public(name string) string {
-	scheme, rest, _ := strings.Cut(name, "://")
-	if s := strings.ToLower(scheme); s != "http" && s != "https" {
-		return name
-	}
-	rest, _, _ = strings.Cut(rest, "?")
-	host, rest, _ := strings.Cut(rest, "/")
-	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + rest
-}

@@ -131,6 +131,17 @@ func IsURL(s string) bool {
 	return found && openers[strings.ToLower(scheme)] != nil
 }
 
+// Public is a path, or a URL without a password or signature in it.
+func Public(name string) string {
+	scheme, rest, _ := strings.Cut(name, "://")
+	if s := strings.ToLower(scheme); s != "http" && s != "https" {
+		return name
+	}
+	rest, _, _ = strings.Cut(rest, "?")
+	host, rest, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host[strings.LastIndexByte(host, '@')+1:] + "/" + rest
+}
+
 // Split splits a URL into the URL of its store and the name there.
 func Split(address string) (place, name string) {
 	scheme, rest, _ := strings.Cut(address, "://")
