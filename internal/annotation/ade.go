@@ -1,25 +1,21 @@
 package annotation
 
 import (
+	"cmp"
 	"strings"
 )
 
 // adeClasses is the number of ADE20K's classes in the scene parsing benchmark.
 const adeClasses = 150
 
-// findADE finds ADEChallengeData2016: objectInfo150.txt, and annotations beside images.
-func (f *finder) findADE() (bool, error) {
-	dir := f.beside(f.Images, "images", "annotations")
-	if dir == "" || f.adeInfo(dir) == "" {
+// adeFolders are those of ADEChallengeData2016, which has objectInfo150.txt.
+var adeFolders = []folder{{"images", "annotations", true, func(f *finder, dir string) (bool, error) {
+	if f.adeInfo(dir) == "" {
 		return false, nil
 	}
-	names, err := f.files(dir, ".png", namesBelow)
-	if err != nil {
-		return false, err
-	}
-	f.takeMasks(dir, ".png", names)
-	return true, f.takeADE(dir)
-}
+	found, err := f.masksIn(dir, ".png")
+	return found, cmp.Or(err, f.takeADE(dir))
+}}}
 
 // adeInfo is the path of objectInfo150.txt above a folder of masks; "": they are not those of
 // ADE20K.

@@ -274,9 +274,9 @@ type knownLayout struct {
 }
 
 var layouts = []knownLayout{
-	{"a manifest", (*finder).findManifest}, {"Cityscapes", (*finder).findCityscapes}, {"Pascal VOC", (*finder).findVOC},
-	{"ADE20K", (*finder).findADE}, {"COCO", (*finder).findCOCO}, {"YOLO", (*finder).findYOLO}, {"a folder of masks", (*finder).findFolder},
-	{"a WebDataset", (*finder).findMembers},
+	{"a manifest", (*finder).findManifest}, {"Cityscapes", findBeside(cityFolders)}, {"Pascal VOC", findBeside(vocFolders)},
+	{"ADE20K", findBeside(adeFolders)}, {"COCO", (*finder).findCOCO}, {"YOLO", findBeside(yoloFolders)},
+	{"a folder of masks", findBeside(maskFolders())}, {"a WebDataset", (*finder).findMembers},
 }
 
 // imagesAt returns the path of the dataset of images.

@@ -25,29 +25,11 @@ var cityTrained = []int{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27
 // personLabels are the labels of CityPersons. The last two are regions to ignore.
 var personLabels = []string{"pedestrian", "rider", "sitting person", "person (other)", "person group", "ignore"}
 
-// findCityscapes finds the folders of annotations beside leftImg8bit.
-func (f *finder) findCityscapes() (bool, error) {
-	beside := func(other string) string { return f.beside(f.Images, strings.ToLower(cityImages), other) }
-	word := "gtFine"
-	masks, persons := beside(word), beside("gtBboxCityPersons")
-	if masks == "" {
-		word = "gtCoarse"
-		masks = beside(word)
-	}
-	// A script makes masks of trainIds from those of labelIds.
-	for _, kind := range []string{labelIDs, cityTrainIDs, "instanceIds.png"} {
-		if masks == "" || f.Has[target.Masks] {
-			break
-		}
-		if _, err := f.masksIn(masks, "_"+word+"_"+kind); err != nil {
-			return false, err
-		}
-	}
-	if persons == "" {
-		return masks != "", nil
-	}
-	_, err := f.readPersons(persons)
-	return true, err
+// cityFolders are those beside leftImg8bit. A script makes masks of trainIds from those of labelIds.
+var cityFolders = []folder{
+	{cityImages, "gtFine", true, masksOf("_gtFine_"+labelIDs, "_gtFine_"+cityTrainIDs, "_gtFine_instanceIds.png")},
+	{cityImages, "gtCoarse", true, masksOf("_gtCoarse_"+labelIDs, "_gtCoarse_"+cityTrainIDs, "_gtCoarse_instanceIds.png")},
+	{cityImages, "gtBboxCityPersons", false, objectsOf(personEnding)},
 }
 
 // cityClasses are the classes of masks with an ending; nil if Cityscapes has no such ending.
@@ -86,16 +68,6 @@ func (f *Found) trainIDs() (values []int32) {
 }
 
 const personEnding = "_gtBboxCityPersons.json"
-
-// readPersons reads the boxes of CityPersons in a folder.
-func (f *finder) readPersons(dir string) (found bool, err error) {
-	names, wanted, err := f.filesAbout(dir, personEnding)
-	if !wanted {
-		return names != nil, err
-	}
-	f.Classes = personLabels
-	return true, f.readImages(dir, personEnding, names, parsePersons)
-}
 
 // parsePersons reads a file of CityPersons.
 func parsePersons(text []byte) (p imageFile) {

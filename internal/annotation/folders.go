@@ -141,21 +141,79 @@ type imageFile struct {
 	bytes         int64    // that were read
 }
 
-// filesAbout lists the files of a folder with an ending, each with the objects of one image; nil:
-// there are none. wanted says whether to read them.
-func (f *finder) filesAbout(dir, ending string) (names []string, wanted bool, err error) {
-	names, err = f.files(dir, ending, filesBelow)
-	names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
-	if err != nil || len(names) == 0 {
-		return nil, false, err
+// A folder is one beside that of the images, and how it is read.
+type folder struct {
+	word, other string // in the path of the images, and what is there instead in that of the folder
+	masks       bool   // of masks, unless there are some already
+	read        func(f *finder, dir string) (found bool, err error)
+}
+
+// findBeside reads all of the folders that there are.
+func findBeside(all []folder) func(f *finder) (bool, error) {
+	return func(f *finder) (found bool, err error) {
+		for _, one := range all {
+			if one.masks && f.Has[target.Masks] {
+				continue
+			}
+			if dir := f.beside(f.Images, strings.ToLower(one.word), one.other); dir != "" {
+				has, err := one.read(f, dir)
+				if err != nil {
+					return false, err
+				}
+				found = found || has
+			}
+		}
+		return found, nil
 	}
-	f.Naming, f.Has[target.Boxes] = byStem, true
-	return names, f.Kinds[target.Boxes] || f.Kinds[target.Keypoints], nil
+}
+
+// masksOf reads masks whose names have the first ending that there is.
+func masksOf(endings ...string) func(f *finder, dir string) (bool, error) {
+	return func(f *finder, dir string) (found bool, err error) {
+		for k := 0; k < len(endings) && !found && err == nil; k++ {
+			found, err = f.masksIn(dir, endings[k])
+		}
+		return found, err
+	}
+}
+
+// parser reads a file about one image.
+type parser func(text []byte) imageFile
+
+// aboutImages are the kinds of files with the objects of one image each, by their endings: which
+// classes those in a folder have, and how each is read. If all classes of Pascal VOC are official,
+// they have the official numbers.
+var aboutImages = map[string]func(f *finder, dir string) (classes []string, parse parser, err error){
+	".xml":       func(*finder, string) ([]string, parser, error) { return vocClasses, parseVOC, nil },
+	personEnding: func(*finder, string) ([]string, parser, error) { return personLabels, parsePersons, nil },
+	".txt": func(f *finder, dir string) ([]string, parser, error) {
+		y, err := f.yoloData(dir)
+		f.Has[target.Keypoints] = y.keypoints > 0
+		return y.names, y.parse, err
+	},
+}
+
+// objectsOf reads the files with an ending that is one of aboutImages, if boxes are wanted.
+func objectsOf(ending string) func(f *finder, dir string) (bool, error) {
+	return func(f *finder, dir string) (bool, error) {
+		names, err := f.files(dir, ending, filesBelow)
+		names = slices.DeleteFunc(names, func(name string) bool { return name == yoloClasses })
+		if err != nil || len(names) == 0 {
+			return false, err
+		}
+		f.Naming, f.Has[target.Boxes] = byStem, true
+		classes, parse, err := aboutImages[ending](f, dir)
+		if err != nil || !f.Kinds[target.Boxes] && !f.Kinds[target.Keypoints] {
+			return true, err
+		}
+		f.Classes = classes
+		return true, f.readImages(dir, ending, names, parse)
+	}
 }
 
 // readImages reads the files of a folder that are named like their images followed by an ending. It
 // parses several at once, but uses the results in the order of names.
-func (f *finder) readImages(dir, ending string, names []string, parse func(text []byte) imageFile) error {
+func (f *finder) readImages(dir, ending string, names []string, parse parser) error {
 	f.part(join(dir, "*"+ending))
 	f.progress(0, f.bytes[dir])
 	return inOrder(f.ctx, f.Source.Workers, len(names), func(_ context.Context, k int) (p imageFile, err error) {

@@ -78,12 +78,6 @@ func (f *finder) readGiven(coco, others []string) error {
 	return f.readCOCO(coco)
 }
 
-// ofImages are the kinds of files about one image each, by ending.
-var ofImages = []struct {
-	ending string
-	read   func(f *finder, dir string) (found bool, err error)
-}{{".xml", (*finder).readVOC}, {personEnding, (*finder).readPersons}, {".txt", (*finder).readYOLO}}
-
 // readIn reads the files in a folder, or those that match a pattern such as masks/*_mask.png.
 func (f *finder) readIn(place string) (bool, error) {
 	dir, ending := place, ""
@@ -93,9 +87,9 @@ func (f *finder) readIn(place string) (bool, error) {
 	if !f.isDir(dir) || strings.Contains(dir+ending, "*") {
 		return false, fmt.Errorf("%s: it is no .json file of COCO, no folder, and no pattern such as masks/*_mask.png", place)
 	}
-	for _, kind := range ofImages {
-		if ending == "" || strings.HasSuffix(ending, kind.ending) {
-			if found, err := kind.read(f, dir); err != nil || found {
+	for _, kind := range []string{".xml", personEnding, ".txt"} {
+		if ending == "" || strings.HasSuffix(ending, kind) {
+			if found, err := objectsOf(kind)(f, dir); err != nil || found {
 				return true, err
 			}
 		}

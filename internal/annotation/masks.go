@@ -9,27 +9,18 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// maskFolders are words that replace images in the names of folders of masks.
-var maskFolders = strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass")
-
 // maskEndings are what may follow the image's name in the name of a mask. Some are refused when
 // they are read.
 var maskEndings = strings.Fields(".jpg .png _mask.png _masks.png _seg.png _segmentation.png _label.png _labels.png _gt.png .bmp .pgm")
 
-// findFolder finds a folder of masks beside that of the images.
-func (f *finder) findFolder() (bool, error) {
+// maskFolders are the usual folders of masks beside one of images.
+func maskFolders() (all []folder) {
 	for _, word := range []string{"images", "image", "imgs", "img"} {
-		for _, other := range maskFolders {
-			dir := f.beside(f.Images, word, other)
-			if dir == "" {
-				continue
-			}
-			if found, err := f.masksIn(dir, ""); found || err != nil {
-				return found, err
-			}
+		for _, other := range strings.Fields("masks mask annotations labels label segmentation segmentations gt groundtruth SegmentationClass") {
+			all = append(all, folder{word, other, true, masksOf("")})
 		}
 	}
-	return false, nil
+	return all
 }
 
 // masksIn uses the masks in a folder. ending follows the image's name in their names; "": the most

@@ -18,35 +18,14 @@ const vocMasks = "SegmentationClass"
 
 func vocMaskClasses() []string { return append([]string{"background"}, vocClasses...) }
 
-// findVOC finds Annotations and SegmentationClass beside JPEGImages.
-func (f *finder) findVOC() (bool, error) {
-	objects, masks := f.beside(f.Images, "jpegimages", "Annotations"), f.beside(f.Images, "jpegimages", vocMasks)
-	if objects == "" && masks == "" {
-		return false, nil
-	}
-	f.Naming = byStem
-	if masks != "" {
-		if _, err := f.masksIn(masks, ".png"); err != nil {
-			return false, err
-		}
+// vocFolders are those beside JPEGImages.
+var vocFolders = []folder{
+	{"JPEGImages", vocMasks, true, func(f *finder, dir string) (bool, error) {
+		found, err := f.masksIn(dir, ".png")
 		f.MaskClasses = vocMaskClasses()
-	}
-	if objects == "" {
-		return true, nil
-	}
-	_, err := f.readVOC(objects)
-	return true, err
-}
-
-// readVOC reads the boxes in a folder of XML files. If all classes are official, they have the
-// official numbers.
-func (f *finder) readVOC(dir string) (found bool, err error) {
-	names, wanted, err := f.filesAbout(dir, ".xml")
-	if !wanted {
-		return names != nil, err
-	}
-	f.Classes = vocClasses
-	return true, f.readImages(dir, ".xml", names, parseVOC)
+		return found, err
+	}},
+	{"JPEGImages", "Annotations", false, objectsOf(".xml")},
 }
 
 // vocFile is a file of Pascal VOC.

@@ -11,32 +11,11 @@ import (
 	"github.com/batchfs/batchfs/internal/target"
 )
 
-// findYOLO finds labels beside images.
-func (f *finder) findYOLO() (bool, error) {
-	dir := f.beside(f.Images, "images", "labels")
-	if dir == "" {
-		return false, nil
-	}
-	return f.readYOLO(dir)
-}
+var yoloFolders = []folder{{"images", "labels", false, objectsOf(".txt")}}
 
-// readYOLO reads the boxes and keypoints in a folder of text files. Each line is an object: its
-// class; the centre, width and height of its box; and its keypoints, if any. Numbers are fractions
-// of the image's width and height.
-func (f *finder) readYOLO(dir string) (found bool, err error) {
-	names, wanted, err := f.filesAbout(dir, ".txt")
-	if names == nil {
-		return false, err
-	}
-	y, err := f.yoloData(dir)
-	if f.Has[target.Keypoints] = y.keypoints > 0; err != nil || !wanted {
-		return true, err
-	}
-	f.Classes = y.names
-	return true, f.readImages(dir, ".txt", names, y.parse)
-}
-
-// yolo is what all files have in common.
+// yolo is what all text files in a folder have in common. Each line is an object: its class; the
+// centre, width and height of its box; and its keypoints, if any. Numbers are fractions of the
+// image's width and height.
 type yolo struct {
 	names             []string // nil: classes have no names
 	keypoints, values int      // per object, and numbers per keypoint; 0: none
