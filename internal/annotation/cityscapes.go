@@ -20,7 +20,8 @@ var cityLabels = strings.Split("unlabeled,ego vehicle,rectification border,out o
 	"rail track,building,wall,fence,guard rail,bridge,tunnel,pole,polegroup,traffic light,traffic sign,vegetation,terrain,sky,person,"+
 	"rider,car,truck,bus,caravan,trailer,train,motorcycle,bicycle", ",")
 
-var cityTrained = []int{7, 8, 11, 12, 13, 17, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 31, 32, 33}
+var cityTrained = strings.Split("road,sidewalk,building,wall,fence,pole,traffic light,traffic sign,vegetation,terrain,sky,person,"+
+	"rider,car,truck,bus,train,motorcycle,bicycle", ",")
 
 // personLabels are the labels of CityPersons. The last two are regions to ignore.
 var personLabels = []string{"pedestrian", "rider", "sitting person", "person (other)", "person group", "ignore"}
@@ -38,31 +39,18 @@ func cityClasses(ending string) []string {
 	case strings.HasSuffix(ending, "_"+labelIDs):
 		return cityLabels
 	case strings.HasSuffix(ending, "_"+cityTrainIDs):
-		return cityTrainedNames()
+		return cityTrained
 	}
 	return nil
 }
 
-func cityTrainedNames() (names []string) {
-	for _, id := range cityTrained {
-		names = append(names, cityLabels[id])
-	}
-	return names
-}
-
 // trainIDs maps the values of masks to trainIds; nil if the masks are not from Cityscapes.
-func (f *Found) trainIDs() (values []int32) {
-	switch {
-	case f.Masks == nil:
+func (m *Masks) trainIDs() (values []int32) {
+	if m == nil {
 		return nil
-	case strings.HasSuffix(f.Masks.Ending, "_"+cityTrainIDs):
-		for k := range cityTrained {
-			values = append(values, int32(k))
-		}
-	case strings.HasSuffix(f.Masks.Ending, "_"+labelIDs):
-		for id := range cityLabels {
-			values = append(values, int32(slices.Index(cityTrained, id)))
-		}
+	}
+	for _, class := range cityClasses(m.Ending) {
+		values = append(values, int32(slices.Index(cityTrained, class)))
 	}
 	return values
 }

@@ -43,14 +43,8 @@ func (f *finder) masksIn(dir, ending string) (bool, error) {
 	if names == nil {
 		return false, nil
 	}
-	f.takeMasks(dir, ending, names)
-	return true, nil
-}
-
-// takeMasks uses the files of a folder with an ending as masks, if masks are wanted.
-func (f *finder) takeMasks(dir, ending string, names []string) {
 	if f.Naming, f.Has[target.Masks] = byStem, true; !f.Kinds[target.Masks] {
-		return
+		return true, nil
 	}
 	f.Masks = &Masks{Path: dir, Ending: ending}
 	f.part(join(dir, "*"+ending))
@@ -59,6 +53,7 @@ func (f *finder) takeMasks(dir, ending string, names []string) {
 		image, _ := f.image(imageOf(name, ending), 0, 0, false)
 		f.Builder.Mask(image, name)
 	}
+	return true, nil
 }
 
 // mapLabels sets how values are mapped: by trainIDs, or by a file; "": not at all.
@@ -67,10 +62,10 @@ func (f *Found) mapLabels(by string) error {
 	case "":
 		return nil
 	case trainIDs:
-		if f.Values = f.trainIDs(); f.Values == nil {
+		if f.Values = f.Masks.trainIDs(); f.Values == nil {
 			return fmt.Errorf("%s: trainids are made of masks whose names end in %s, as those of Cityscapes, and this is %s", f.Images, labelIDs, f.Layout)
 		}
-		f.MaskClasses = cityTrainedNames()
+		f.MaskClasses = cityTrained
 		return nil
 	}
 	if store.IsURL(by) {

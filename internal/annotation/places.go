@@ -25,12 +25,12 @@ import (
 // places looks for annotations, here and in stores. It remembers everything that was examined, and
 // its state: while all of it stays the same, so does the result.
 type places struct {
-	ctx    context.Context
-	source dataset.Options          // of the images
-	found  map[string]*dataset.Rows // of datasets, by path
-	stores stores
-	failed error // error of a store during a search
-	marks  []mark
+	ctx     context.Context
+	source  dataset.Options          // of the images
+	found   map[string]*dataset.Rows // of datasets, by path
+	objects map[string]store.Object  // that were listed in stores, by URL
+	failed  error                    // error of a store during a search
+	marks   []mark
 	// unsettled: a file was modified so recently that another change may leave the same time.
 	unsettled atomic.Bool
 	listed    map[string][]string // files below a folder
@@ -44,7 +44,7 @@ func newPlaces(ctx context.Context, o *Options) *places {
 	return &places{
 		ctx: ctx, source: o.Source, report: o.Progress,
 		found: map[string]*dataset.Rows{}, listed: map[string][]string{}, bytes: map[string]int64{},
-		stores: stores{source: &o.Source, listed: map[string]store.Object{}},
+		objects: map[string]store.Object{},
 	}
 }
 
@@ -170,7 +170,7 @@ type placed struct {
 // stat returns what is at a path.
 func (p *places) stat(path string) (is placed, err error) {
 	if store.IsURL(path) {
-		return p.stores.stat(p.ctx, path)
+		return p.statURL(path)
 	}
 	now := time.Now()
 	info, err := os.Stat(path)
@@ -214,7 +214,7 @@ func (p *places) walk(dir, ending string) (some []string, err error) {
 	all, known := p.listed[dir]
 	if !known {
 		if store.IsURL(dir) {
-			all, err = p.stores.list(p.ctx, dir)
+			all, err = p.listURL(dir)
 		} else {
 			err = p.list(dir, "", 0, &all)
 		}
@@ -274,7 +274,7 @@ func (p *places) open(path string) (io.ReadCloser, int64, error) {
 	case is.kind != aFile:
 		return nil, 0, fmt.Errorf("%s: not a regular file", path)
 	case store.IsURL(path):
-		return p.stores.open(p.ctx, path)
+		return p.openURL(path)
 	}
 	// A FIFO that has replaced the file must not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)

@@ -2,7 +2,6 @@ package annotation
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -11,36 +10,28 @@ import (
 	"strings"
 
 	"github.com/batchfs/batchfs/internal/archive"
-	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/store"
 )
 
-// stores are the stores of paths that are URLs. Files below a listed folder may be read
-// concurrently.
-type stores struct {
-	source *dataset.Options        // opens them
-	listed map[string]store.Object // by URL
-}
-
 // object returns the object at a URL: its listed version, or else the present one.
-func (s *stores) object(ctx context.Context, url string) (remote store.Store, o store.Object, err error) {
-	remote, name, err := s.source.OpenStore(ctx, url)
+func (p *places) object(url string) (remote store.Store, o store.Object, err error) {
+	remote, name, err := p.source.OpenStore(p.ctx, url)
 	if err != nil {
 		return nil, o, err
 	}
-	o, known := s.listed[url]
+	o, known := p.objects[url]
 	if !known {
-		o, err = remote.Stat(ctx, name)
+		o, err = remote.Stat(p.ctx, name)
 	}
 	return remote, o, err
 }
 
-// stat says what a URL leads to. A name that other names begin with is a folder.
-func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
+// statURL says what a URL leads to. A name that other names begin with is a folder.
+func (p *places) statURL(url string) (is placed, err error) {
 	if _, name := store.Split(url); name == "" {
 		return placed{kind: aFolder}, nil
 	}
-	remote, o, err := s.object(ctx, url)
+	remote, o, err := p.object(url)
 	if err == nil {
 		return placed{aFile, o.Size, fmt.Sprintf(" %d %s %d", o.Size, o.Version, o.ModTime)}, nil
 	}
@@ -50,7 +41,7 @@ func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
 	_, name := store.Split(url)
 	found := errors.New("found")
 	name = strings.TrimRight(name, "/") + "/"
-	switch e := remote.List(ctx, name, func(store.Object) error { return found }); {
+	switch e := remote.List(p.ctx, name, func(store.Object) error { return found }); {
 	case errors.Is(e, found):
 		return placed{kind: aFolder}, nil
 	case e == nil || errors.Is(e, store.ErrNoList):
@@ -60,16 +51,16 @@ func (s *stores) stat(ctx context.Context, url string) (is placed, err error) {
 	}
 }
 
-// list lists what is below a URL.
-func (s *stores) list(ctx context.Context, url string) (names []string, err error) {
-	remote, prefix, err := s.source.OpenStore(ctx, url)
+// listURL lists what is below a URL.
+func (p *places) listURL(url string) (names []string, err error) {
+	remote, prefix, err := p.source.OpenStore(p.ctx, url)
 	if err != nil {
 		return nil, err
 	}
 	if prefix = strings.TrimRight(prefix, "/"); prefix != "" {
 		prefix += "/"
 	}
-	err = remote.List(ctx, prefix, func(o store.Object) error {
+	err = remote.List(p.ctx, prefix, func(o store.Object) error {
 		name := strings.TrimPrefix(o.Name, prefix)
 		for part := range strings.SplitSeq(name, "/") {
 			if part == "" || archive.Hidden(part) {
@@ -77,21 +68,21 @@ func (s *stores) list(ctx context.Context, url string) (names []string, err erro
 			}
 		}
 		names = append(names, name)
-		s.listed[join(url, name)] = o
+		p.objects[join(url, name)] = o
 		return nil
 	})
 	return names, err
 }
 
-// open opens the object at a URL.
-func (s *stores) open(ctx context.Context, url string) (io.ReadCloser, int64, error) {
-	remote, o, err := s.object(ctx, url)
+// openURL opens the object at a URL.
+func (p *places) openURL(url string) (io.ReadCloser, int64, error) {
+	remote, o, err := p.object(url)
 	if err != nil {
 		return nil, 0, err
 	}
 	const request = 8 << 20 // bytes
-	at := readerAt(func(p []byte, offset int64) (int, error) {
-		return remote.ReadAt(ctx, o, p, offset)
+	at := readerAt(func(to []byte, offset int64) (int, error) {
+		return remote.ReadAt(p.ctx, o, to, offset)
 	})
 	in := bufio.NewReaderSize(io.NewSectionReader(at, 0, o.Size), int(min(request, max(o.Size, 1))))
 	return io.NopCloser(in), o.Size, nil
