@@ -266,7 +266,13 @@ type boxed struct {
 	target.Object
 	class    string // by name; "": by number
 	labelled bool   // otherwise the number is 0
+	// Ranks of the fields that have said the box, the name of the class and its number.
+	boxBy, nameBy, numberBy int
 }
+
+// rankedFields are those of which several may say the same. In an object of lists, the last of them
+// counts, whatever the order of the keys is.
+var rankedFields = strings.Fields("bbox box categories category category_id label labels")
 
 // noBox is one of which nothing is said yet.
 var noBox = boxed{Object: target.Object{ID: -1, Box: target.Box{0, 0, -1, -1}}}
@@ -284,11 +290,11 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 			all = append(all, noBox)
 			one := &all[len(all)-1]
 			if d.Next() == jx.Object {
-				return d.object(func(key string) error { return d.fieldOfBox(one, key) })
+				return d.object(func(key string) error { return d.fieldOfBox(one, key, 0) })
 			}
 			return d.array(func(i int) error {
 				if i == 4 {
-					return d.labelOf(one)
+					return d.labelOf(one, 0)
 				}
 				return d.corner(&one.Box, i)
 			})
@@ -328,65 +334,56 @@ func (m *manifest) numberOf(class string, number int32) (label int32, bad string
 	return number, bad
 }
 
-// fieldsOfBoxes reads an object of lists, which must have the same length. Of several fields that
-// say the same, the last one by name counts, whatever the order of the keys is.
+// fieldsOfBoxes reads an object of lists, which must have the same length.
 func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
-	lists := map[string][]jx.Raw{}
-	err := d.object(func(key string) error {
-		if d.Next() == jx.Array {
-			name := strings.Clone(key)
-			lists[name] = nil
-			return d.array(func(int) error {
-				value, err := d.Raw()
-				lists[name] = append(lists[name], value)
-				return err
-			})
+	first, count := "", 0
+	return d.object(func(key string) error {
+		if d.Next() != jx.Array {
+			if d.Next() != jx.Null && strings.HasSuffix(key, "box") {
+				d.complain("%s is no list", key)
+			}
+			return d.Skip()
 		}
-		if d.Next() != jx.Null && strings.HasSuffix(key, "box") {
-			d.complain("%s is no list", key)
-		}
-		return d.Skip()
-	})
-	if err != nil {
-		return err
-	}
-	names := slices.Sorted(maps.Keys(lists))
-	one := jsonReader{bad: d.bad}
-	for _, name := range names {
-		for k, value := range lists[name] {
-			if k == len(*all) {
+		n, rank := 0, slices.Index(rankedFields, key)
+		err := d.array(func(k int) error {
+			if n++; k == len(*all) {
 				*all = append(*all, noBox)
 			}
-			one.ResetBytes(value)
-			if err := one.fieldOfBox(&(*all)[k], name); err != nil {
-				return err
-			}
+			return d.fieldOfBox(&(*all)[k], key, rank)
+		})
+		if first == "" {
+			first, count = strings.Clone(key), n
 		}
-		if first := names[0]; len(lists[name]) != len(lists[first]) {
-			one.complain("there are %d of %s, but %d of %s", len(lists[first]), first, len(lists[name]), name)
+		if n != count {
+			d.complain("there are %d of %s, but %d of %s", count, first, n, key)
 		}
-	}
-	d.bad = one.bad
-	return nil
+		return err
+	})
 }
 
 // fieldOfBox reads a field of a box: box, or bbox, which is x, y, width and height as in COCO;
-// label, a number or a name; id, visible, crowd, ignore, difficult.
-func (d *jsonReader) fieldOfBox(one *boxed, key string) (err error) {
+// label, a number or a name; id, visible, crowd, ignore, difficult. What was said by a field of a
+// higher rank stays.
+func (d *jsonReader) fieldOfBox(one *boxed, key string, rank int) (err error) {
 	if d.Next() == jx.Null {
 		return d.Skip() // a table has every field in every row
 	}
+	box := noBox.Box
 	switch key {
-	case "box":
-		one.Box = noBox.Box
-		err = d.array(func(i int) error { return d.corner(&one.Box, i) })
-	case "bbox":
-		one.Box, err = d.box(key)
+	case "box", "bbox":
+		if key == "box" {
+			err = d.array(func(i int) error { return d.corner(&box, i) })
+		} else {
+			box, err = d.box(key)
+		}
+		if rank >= one.boxBy {
+			one.Box, one.boxBy = box, rank
+		}
 	case "visible":
 		one.Visible = &target.Box{}
 		err = d.array(func(i int) error { return d.corner(one.Visible, i) })
 	case "label", "labels", "category", "categories", "category_id":
-		err = d.labelOf(one)
+		err = d.labelOf(one, rank)
 	case "id":
 		var id whole
 		if id, err = d.whole(); !id.ok || id.n < 0 {
@@ -417,10 +414,13 @@ func (d *jsonReader) corner(box *target.Box, i int) error {
 }
 
 // labelOf reads a number or the name of a class.
-func (d *jsonReader) labelOf(one *boxed) (err error) {
+func (d *jsonReader) labelOf(one *boxed, rank int) error {
 	one.labelled = true
 	if d.Next() == jx.String {
-		one.class, err = d.Str()
+		name, err := d.Str()
+		if rank >= one.nameBy {
+			one.class, one.nameBy = name, rank
+		}
 		return err
 	}
 	w, err := d.whole()
@@ -428,7 +428,9 @@ func (d *jsonReader) labelOf(one *boxed) (err error) {
 		d.complain("a label is neither a whole number nor a name")
 		return err
 	}
-	one.Label = int32(w.n)
+	if rank >= one.numberBy {
+		one.Label, one.numberBy = int32(w.n), rank
+	}
 	return err
 }
 
