@@ -184,27 +184,3 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkTurnover evicts one sample and inserts another in a full cache.
-func BenchmarkTurnover(b *testing.B) {
-	for _, p := range []Policy{Constant, TinyLFU} {
-		b.Run(p.String(), func(b *testing.B) {
-			const n, size = 2000, 100_000
-			src := equal(n, size)
-			c := open(b, Options{Policy: p, Limit: 100 << 20, Samples: n, Plan: planFunc(func(_ int, id int64) bool { return id%2 == 0 })})
-			data, buf := make([]byte, size), make([]byte, size)
-			b.SetBytes(size)
-			b.ReportAllocs()
-			id := int64(0)
-			for b.Loop() {
-				s := src.stamp(id)
-				if _, _, ok := c.Get(0, id, s, buf, nil); !ok {
-					c.Put(0, id, s, data)
-				} else {
-					c.Drop(id)
-				}
-				id = (id + 7919) % n
-			}
-		})
-	}
-}

@@ -95,14 +95,3 @@ func (d coder) benchmark(a ask) func(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkReadHeader(b *testing.B) {
-	for _, name := range []string{"plain-61x47.jpg", "plain-61x47.png", "plain-61x47.webp", "p6-255-20x3.pnm"} {
-		data := corpus(name).data
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				ReadHeader(data, true)
-			}
-		})
-	}
-}

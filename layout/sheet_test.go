@@ -2,7 +2,6 @@ package layout
 
 import (
 	"bytes"
-	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -171,18 +170,5 @@ func TestSheetSizes(t *testing.T) {
 				t.Errorf("%+v: rows of %d bytes", s, len(last))
 			}
 		}
-	}
-}
-
-func BenchmarkSheet(b *testing.B) {
-	for _, s := range []Spec{{N: 32, H: 375, W: 500, C: 3}, {N: 8, H: 1024, W: 2048, C: 3}, {N: 32, H: 375, W: 500, C: 3, Order: NCHW}} {
-		b.Run(fmt.Sprintf("%dx%d-%v", s.H, s.W, s.Order), func(b *testing.B) {
-			c, pixels, _ := floatBatch(b, s, Normalization{})
-			file := make([]byte, Size(PNG, s))
-			b.SetBytes(s.Bytes())
-			for b.Loop() {
-				c.PutSheet(file, s, pixels, s.N, nil)
-			}
-		})
 	}
 }

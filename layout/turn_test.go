@@ -2,7 +2,6 @@ package layout
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -72,23 +71,6 @@ func checkTurn(t *testing.T, k kernel.Kernel, h, w, c, size int, src []byte) {
 		got := make([]byte, 2*n)
 		if Turn(got, to, two, s, k); !bytes.Equal(got, want) {
 			t.Fatalf("%s: two of %dx%dx%d of %d to %v: wrong", k, h, w, c, size, to)
-		}
-	}
-}
-
-func BenchmarkTurn(b *testing.B) {
-	const h, w, c = 224, 224, 3
-	for _, k := range kernels() {
-		for _, size := range []int{1, 2, 4} {
-			src, dst := make([]byte, h*w*c*size), make([]byte, h*w*c*size)
-			for _, to := range []Order{NHWC, NCHW} {
-				b.Run(fmt.Sprintf("%s/%v/%d", k, to, size), func(b *testing.B) {
-					b.SetBytes(int64(len(src)))
-					for b.Loop() {
-						turn(k, to, dst, src, h*w, c, size)
-					}
-				})
-			}
 		}
 	}
 }

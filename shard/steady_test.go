@@ -48,18 +48,3 @@ func TestNothingIsAllocated(t *testing.T) {
 		})
 	}
 }
-
-// BenchmarkBatch: one operation is one sample, in batches of 256.
-func BenchmarkBatch(b *testing.B) {
-	for name, change := range steady {
-		b.Run(name, func(b *testing.B) {
-			p := imageNet(b, change)
-			buffer, i := make([]Slot, p.batch), 0
-			b.ReportAllocs()
-			for done := 0; done < b.N; done += len(buffer) {
-				p.Batch(3, 1, i%600, buffer)
-				i++
-			}
-		})
-	}
-}

@@ -114,11 +114,3 @@ func TestMemoryOfSecond(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkKeepSecond(b *testing.B) {
-	p := imageNet(b, func(*shard.Config) {})
-	c := Config{Ratio: 0.4, Except: mustKeep(b, p, 0, Config{Ratio: 0.3}).Kept}
-	for b.Loop() {
-		mustKeep(b, p, 0, c)
-	}
-}

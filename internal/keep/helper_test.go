@@ -70,14 +70,6 @@ func excess(counts []int, expected float64, freedom int) float64 {
 	return (sum - float64(freedom)) / math.Sqrt(2*float64(freedom))
 }
 
-// imageNet is the plan of 8 shards that the benchmarks use.
-func imageNet(t testing.TB, change func(*shard.Config)) *shard.Plan {
-	t.Helper()
-	cfg := shard.Config{Samples: 1281167, Shards: 8, BatchSize: 256, Shuffle: true, Seed: 7, PadLastBatch: true}
-	change(&cfg)
-	return mustPlan(t, cfg)
-}
-
 func mixed(cfg *shard.Config) {
 	cfg.Costs = shard.NewCosts(cfg.Samples, func(id int64) shard.Cost { return [10]shard.Cost{shard.Raw, shard.Raw, shard.Raw}[id*2654435761%10] })
 }

@@ -289,16 +289,3 @@ func TestEnds(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkKeep(b *testing.B) {
-	for name, change := range kinds {
-		b.Run(name, func(b *testing.B) {
-			c := Config{Ratio: 0.3}
-			p := imageNet(b, func(cfg *shard.Config) { change(cfg, &c) })
-			b.ReportAllocs()
-			for i := range b.N {
-				mustKeep(b, p, i, c)
-			}
-		})
-	}
-}
