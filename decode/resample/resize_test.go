@@ -6,7 +6,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/batchfs/batchfs/internal/kernel"
@@ -294,4 +299,92 @@ func TestNothingOnTheHeap(t *testing.T) {
 			}
 		}
 	}
+}
+
+// FuzzResize: whatever the geometry, every kernel makes the same bytes, close to the
+// definition's, and none reads or writes out of bounds.
+func FuzzResize(f *testing.F) {
+	f.Add(uint16(375), uint16(500), true, uint8(1), uint16(224), uint16(224), uint64(1), 0.0, uint8(0))
+	f.Add(uint16(1), uint16(1), false, uint8(3), uint16(300), uint16(1), uint64(2), 0.5, uint8(1))
+	f.Add(uint16(3000), uint16(2), true, uint8(1), uint16(3), uint16(9), uint64(3), 0.25, uint8(2))
+	f.Add(uint16(17), uint16(93), true, uint8(4), uint16(16), uint16(31), uint64(4), 1.0, uint8(3))
+	f.Fuzz(func(t *testing.T, h, w uint16, rgb bool, mode uint8, height, width uint16, seed uint64, shift float64, reduce uint8) {
+		src := Image{Height: 1 + int(h)%3000, Width: 1 + int(w)%3000, Channels: 1}
+		if rgb {
+			src.Channels = 3
+		}
+		r := rand.New(rand.NewPCG(seed, 0))
+		if src.Height*src.Width > 60000 {
+			src.Height = 1 + 60000/src.Width
+		}
+		stride := r.IntN(9)
+		src = noise(r, src.Height, src.Width, src.Channels)
+		src.Stride += stride
+		src.Pix = append(src.Pix, make([]byte, stride*(src.Height-1))...)
+		o := randomCrop(seed)
+		o.Mode, o.Height, o.Width = Mode(mode)%numModes, 1+int(height)%400, 1+int(width)%400
+		o.ResizeTo = max(o.Height, o.Width) + int(reduce)
+		tr := o.Choose(int(h), int64(w), src.Height, src.Width)
+		switch { // also geometries that Choose does not make
+		case reduce%4 > 0:
+			scale := 1 << (reduce % 4)
+			tr = tr.Reduced(scale, 0, 0)
+		case shift > -1000 && shift < 1000:
+			tr.X.Start += shift
+			tr.Y.Step *= 1 - min(max(shift, 0), 0.9)
+		}
+		b := newBench(t)
+		if fits(src, tr) != nil {
+			return
+		}
+		b.everyKernel(t, src, tr)
+	})
+}
+
+// fused matches arm64's instructions that multiply and add with one rounding.
+var fused = regexp.MustCompile(`\t(FN?M(?:ADD|SUB)[SD])\t`)
+
+// TestNothingIsFused: no result depends on whether the processor can multiply and add with one
+// rounding. Go uses such instructions on arm64 and others (never on amd64, where the tests run)
+// unless the product is converted explicitly: float64(x*y) + z.
+func TestNothingIsFused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED: this run is a short one, and it would compile Go's library for another processor")
+	}
+	// First test the detector: it must find the compiler's output for plain code.
+	plain := t.TempDir()
+	write(t, filepath.Join(plain, "go.mod"), "module plain\n\ngo 1.22\n")
+	write(t, filepath.Join(plain, "plain.go"), "package plain\n\nfunc F(x, y, z float64) float64 { return x*y + z }\n")
+	if code := assembly(t, plain, "."); !fused.MatchString(code) {
+		t.Fatal("the compiler fused nothing in x*y + z: this test can see nothing")
+	}
+	for _, pkg := range []string{"decode", "layout", "decode/resample", "internal/keep"} {
+		code := assembly(t, "../..", "./"+pkg)
+		if !strings.Contains(code, "FMULD") && pkg != "decode" && pkg != "layout" {
+			t.Errorf("%s: no multiplication of floats among its instructions: were they listed at all?", pkg)
+		}
+		for line := range strings.Lines(code) {
+			if fused.MatchString(line) {
+				t.Errorf("%s: a multiplication and an addition are one: %s", pkg, strings.TrimSpace(line))
+			}
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+}
+
+// assembly returns the compiler's output for a package on arm64, without C.
+func assembly(t *testing.T, dir, pkg string) string {
+	t.Helper()
+	build := exec.Command("go", "build", "-gcflags=-S", pkg)
+	build.Dir = dir
+	build.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	out, err := build.CombinedOutput()
+	if err != nil {
+		t.Fatalf("go build %s for arm64: %v\n%s", pkg, err, out)
+	}
+	return string(out)
 }

@@ -3,14 +3,22 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/catalog"
+	"github.com/batchfs/batchfs/internal/dataset"
 	"github.com/batchfs/batchfs/internal/target"
+	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
+	"github.com/batchfs/batchfs/shard"
+	"golang.org/x/sys/unix"
 )
 
 // A defect is what is wrong with a sample.
@@ -199,5 +207,93 @@ func checkRows(t *testing.T, e *Engine, n int, k Key, samples []catalog.Sample) 
 		if unused || slices.ContainsFunc(rows[objects:], func(label int64) bool { return label >= 0 }) {
 			t.Errorf("%s: slot %d, %+v, has the rows %d, not those of %d objects", k, i, s, rows, objects)
 		}
+	}
+}
+
+// TestDescribesBadSamples: a batch's description says what the last attempt to read its files
+// found, without reading them itself.
+func TestDescribesBadSamples(t *testing.T) {
+	const n = 16
+	dir := testDir(t, n)
+	e := start(t, dir, func(o *Options) { o.PrefetchDepth = 0 })
+	sample := spoil(t, samplePath(dir, number(n, 1)))
+	gone := samplePath(dir, number(n, 2))
+	expect := func(when string, id int, reason string) {
+		t.Helper()
+		s := samplesOf(t, e, Key{})[id]
+		if (s.Status == catalog.StatusCorrupt) != (reason != "") || s.Status == catalog.StatusPadded || !strings.Contains(s.Reason, reason) || reason == "" && s.Reason != "" {
+			t.Errorf("%s: %+v, not %q", when, s, reason)
+		}
+	}
+	fails := func(when string) {
+		t.Helper()
+		fails(t, e, Key{}, layout.NHWCForm, ErrBad)
+	}
+	expect("nothing was read", 1, "")
+	fails("a file is damaged")
+	expect("read", 1, "unsupported")
+	expect("beside it", 0, "")
+	sample.repair()
+	expect("repaired, which nobody has noticed", 1, "unsupported")
+	read(t, e, Key{}, layout.NHWCForm)
+	expect("repaired", 1, "")
+
+	for batch := 1; batch < n/4; batch++ {
+		read(t, e, Key{Batch: batch}, layout.NHWCForm) // so that the first batch is not kept
+	}
+	testkit.Must(t, os.Rename(gone, gone+"-"))
+	fails("a file is missing")
+	expect("missing", 2, "missing")
+	testkit.Must(t, os.Rename(gone+"-", gone))
+	read(t, e, Key{}, layout.NHWCForm)
+	expect("back", 2, "")
+	if n := e.Stats().Errors; n != 2 {
+		t.Errorf("%d errors were counted", n)
+	}
+}
+
+// TestCorruptPartsBelongToTheirEpoch: a fault in one random crop says nothing about another crop,
+// and a padded slot stays padded.
+func TestCorruptPartsBelongToTheirEpoch(t *testing.T) {
+	ds := openDataset(t, testDir(t, 4))
+	bad := newBadSamples(ds, &badReports{ledger: newLedger(1 << 20)}, slog.New(slog.DiscardHandler))
+	bad.report(1, partError{decode.ErrCorrupt, 3}, ds.Stat(1))
+	for epoch, want := range map[int]bool{2: false, 3: true} {
+		if got := bad.known(shard.Slot{ID: 1, Epoch: epoch}); (got != "") != want {
+			t.Errorf("epoch %d: %q", epoch, got)
+		}
+	}
+	bad.report(2, unix.EACCES, unknownIdentity)
+	bad.report(3, dataset.ErrChanged, dataset.Identity{Size: 1, ModTime: 2})
+	for id, want := range map[int64]bool{2: false, 3: true} {
+		if bad.wasRead(id, ds.Stat(int(id))); (bad.known(shard.Slot{ID: id}) != "") != want {
+			t.Errorf("sample %d was read, and is said to be bad: %v", id, !want)
+		}
+	}
+}
+
+// TestEpochStatsAreBounded: a run of many epochs has figures for the last ones and a count
+// of the others.
+func TestEpochStatsAreBounded(t *testing.T) {
+	m := meter{start: time.Now()}
+	const epochs = 10 * maxEpochStats
+	for epoch := range epochs {
+		m.read(epoch, 10, false, epoch%2 == 0)
+		m.hit(epoch)
+	}
+	s := m.snapshot(time.Now())
+	if len(s.Epochs) != maxEpochStats || s.EpochsOmitted != epochs-maxEpochStats || cap(m.epochs) > 2*maxEpochStats {
+		t.Errorf("%d epochs of %d, %d omitted, room for %d", len(s.Epochs), epochs, s.EpochsOmitted, cap(m.epochs))
+	}
+	for i, e := range s.Epochs {
+		if e.Epoch != epochs-maxEpochStats+i || e.Hits != 1 || e.Misses != 1 || e.StorageBytes != 10 {
+			t.Errorf("%+v", e)
+		}
+	}
+	if s.Epochs[0].LocalHits != 1 || s.Epochs[1].LocalHits != 0 {
+		t.Errorf("%d and %d hits of the local cache", s.Epochs[0].LocalHits, s.Epochs[1].LocalHits)
+	}
+	if s.Storage.Reads != epochs {
+		t.Errorf("%d reads in all", s.Storage.Reads)
 	}
 }

@@ -1,15 +1,15 @@
 package keep
 
 import (
-	"github.com/batchfs/batchfs/internal/option"
-	"github.com/batchfs/batchfs/internal/testkit"
-	"github.com/batchfs/batchfs/shard"
-
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/option"
+	"github.com/batchfs/batchfs/internal/testkit"
+	"github.com/batchfs/batchfs/shard"
 )
 
 // level names a set of slots of one of the two epochs that must be level.
@@ -287,5 +287,65 @@ func TestEnds(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestMixedOrdersHitEvenly: where samples of several costs are mixed in windows, or placed locally,
+// every full batch keeps and hits its share, as in any order.
+func TestMixedOrdersHitEvenly(t *testing.T) {
+	base := shard.Config{Samples: 4800, Shards: 4, BatchSize: 30, Shuffle: true, Seed: 7, PadLastBatch: true}
+	two := shard.NewCosts(base.Samples, func(id int64) shard.Cost { return [5]shard.Cost{shard.Raw}[id%5] })
+	three := shard.NewCosts(base.Samples, func(id int64) shard.Cost { return [5]shard.Cost{shard.Raw, shard.Packed}[id%5] })
+	for name, change := range map[string]func(*shard.Config){
+		"window, two costs":   func(cfg *shard.Config) { cfg.Window, cfg.Costs = 2, two },
+		"window, three costs": func(cfg *shard.Config) { cfg.Window, cfg.Costs = 2, three },
+		"local, two costs":    func(cfg *shard.Config) { cfg.Partition, cfg.Costs = shard.Local, two },
+		"local, three costs":  func(cfg *shard.Config) { cfg.Partition, cfg.Costs = shard.Local, three },
+	} {
+		cfg := base
+		change(&cfg)
+		p := mustPlan(t, cfg)
+		c := mustKeep(t, p, 3, Config{Ratio: 0.3})
+		for epoch := 3; epoch <= 4; epoch++ {
+			for s := range cfg.Shards {
+				for i := range p.Batches(s, epoch) {
+					slots, valid := p.Batch(s, epoch, i, nil)
+					kept := 0
+					for _, slot := range slots[:valid] {
+						if c.Kept(slot.ID) {
+							kept++
+						}
+					}
+					if kept != 9 {
+						t.Fatalf("%s: batch %d of shard %d in epoch %d has %d kept, want 9", name, i, s, epoch, kept)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestAlmostWhole: a network reports if an almost whole value became another number.
+func TestAlmostWhole(t *testing.T) {
+	good := 0
+	for seed := range uint64(400) {
+		value := one * 3 / 4
+		if seed%2 == 0 {
+			value = one / 4
+		}
+		n := network{nodes: 3, near: one/4 + 1, scratch: &scratch{from: onHeap{}}}
+		for v := range int32(3) { // only one of the arcs is no edge
+			n.add(v, (v+1)%3, []int32{-1, v}[min((v+int32(seed/2))%3, 1)], value)
+		}
+		got := n.round(newCoin(seed, 0))
+		if got != (n.value[0] == one == (seed%2 == 1)) {
+			t.Errorf("seed %d: %d of %d becomes %d, and is that good: %t", seed, value, one, n.value[0], got)
+		}
+		if got {
+			good++
+		}
+	}
+	if good < 260 || good > 340 {
+		t.Errorf("%d of 400 are good", good)
 	}
 }
