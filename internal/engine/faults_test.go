@@ -21,7 +21,6 @@ import (
 	"github.com/batchfs/batchfs/internal/fault"
 	"github.com/batchfs/batchfs/internal/gpu"
 	"github.com/batchfs/batchfs/internal/sample"
-	"github.com/batchfs/batchfs/internal/testkit"
 	"github.com/batchfs/batchfs/layout"
 )
 
@@ -45,6 +44,33 @@ func startFaulty(t testing.TB, dir string, fault func(id int64) error, change ..
 	e.wrapLoaders(func(l loader) loader { return faultyLoader{l, fault} })
 	e.start()
 	return e
+}
+
+// startHanging is start with storage that does not answer for the first samples until the gate is
+// closed.
+func startHanging(t testing.TB, n int, hanging int64, change ...func(*Options)) (*Engine, chan struct{}) {
+	t.Helper()
+	gate := make(chan struct{})
+	return startFaulty(t, testDir(t, n), func(id int64) error {
+		if id < hanging {
+			<-gate
+		}
+		return nil
+	}, change...), gate
+}
+
+// answers opens batches one after the other, which must not wait for reads that hang.
+func answers(t testing.TB, e *Engine, keys ...Key) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, k := range keys {
+		f, err := e.Open(ctx, k, layout.NHWCForm)
+		if err != nil {
+			t.Fatalf("%s, while %d reads hang: %v", k, e.batches.flow.hungReads.count.Load(), err)
+		}
+		f.Close()
+	}
 }
 
 // patience is the time after which something counts as hung. Nothing waits this long on purpose,
@@ -308,13 +334,9 @@ func TestReplacementEndsWhenNobodyWaits(t *testing.T) {
 func TestStalledStorageStopsNobodyElse(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 64
-	gate := make(chan struct{})
-	e := startFaulty(t, testDir(t, n), func(id int64) error {
-		if id < n/4 { // all of shard 0
-			<-gate
-		}
-		return nil
-	}, func(o *Options) { o.Shards, o.StickToShard, o.PrefetchDepth, o.Workers = 4, true, 0, 2 })
+	e, gate := startHanging(t, n, n/4, func(o *Options) { // all of shard 0
+		o.Shards, o.StickToShard, o.PrefetchDepth, o.Workers = 4, true, 0, 2
+	})
 	ctx, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
 	for i := range 2 {
@@ -352,17 +374,9 @@ func TestStalledStorageStopsNobodyElse(t *testing.T) {
 // drawer whose own read was one of them does not run twice.
 func TestReadsThatComeBack(t *testing.T) {
 	t.Parallel() // it waits
-	gate := make(chan struct{})
-	e := startFaulty(t, testDir(t, 16), func(id int64) error {
-		if id < 4 {
-			<-gate
-		}
-		return nil
-	}, func(o *Options) { o.PrefetchDepth, o.Workers = 0, 2 })
+	e, gate := startHanging(t, 16, 4, func(o *Options) { o.PrefetchDepth, o.Workers = 0, 2 })
 	opened := make(chan error, 1)
-	go func() {
-		opened <- opens(e, Key{}, layout.NHWCForm)
-	}()
+	go func() { opened <- opens(e, Key{}, layout.NHWCForm) }()
 	eventually(t, "others stand in", func() bool {
 		return e.locked(func() bool { return e.batches.flow.hungReads.count.Load() > 0 && e.batches.flow.resting == 2 })
 	})
@@ -410,10 +424,7 @@ func TestLooksThatHang(t *testing.T) {
 	for _, policy := range []catalog.OnError{Fail, Zero} {
 		dir := testDir(t, n)
 		spoil(t, samplePath(dir, number(n, 1)))
-		o := testOptions()
-		o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1
-		e, err := build(openDataset(t, dir), o)
-		testkit.Must(t, err)
+		e := built(t, dir, func(o *Options) { o.OnError, o.PrefetchDepth, o.BatchWorkers = policy, 0, 1 })
 		var hangs atomic.Bool
 		var looks atomic.Int32
 		gate := make(chan struct{})
@@ -426,9 +437,7 @@ func TestLooksThatHang(t *testing.T) {
 		}
 		e.start()
 		for range 2 {
-			if f, err := e.Open(context.Background(), Key{}, layout.NHWCForm); err == nil {
-				f.Close()
-			}
+			_ = opens(e, Key{}, layout.NHWCForm)
 		}
 		hangs.Store(true)
 		for range 5 {
@@ -441,13 +450,7 @@ func TestLooksThatHang(t *testing.T) {
 		if looks.Load() != 1 {
 			t.Errorf("%v: %d looks hang", policy, looks.Load())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		if f, err := e.Open(ctx, Key{Batch: 2}, layout.NHWCForm); err != nil {
-			t.Errorf("%v: another batch: %v", policy, err)
-		} else {
-			f.Close()
-		}
-		cancel()
+		answers(t, e, Key{Batch: 2})
 		closed := make(chan error, 1)
 		go func() { closed <- e.Close() }()
 		select {
@@ -468,13 +471,7 @@ func TestLooksThatHang(t *testing.T) {
 func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 	t.Parallel() // it waits
 	const n = 128
-	gate := make(chan struct{})
-	e := startFaulty(t, testDir(t, n), func(id int64) error {
-		if id < n/2 { // all of shard 0
-			<-gate
-		}
-		return nil
-	}, func(o *Options) {
+	e, gate := startHanging(t, n, n/2, func(o *Options) { // all of shard 0
 		o.Shards, o.StickToShard, o.BatchSize, o.PrefetchDepth, o.Workers = 2, true, 8, 4, 4
 	})
 	defer close(gate)
@@ -485,14 +482,8 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 		}
 		cancel()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	for i := range e.catalog.Plan.Batches(1, 0) {
-		f, err := e.Open(ctx, Key{Shard: 1, Batch: i}, layout.NHWCForm)
-		if err != nil {
-			t.Fatalf("%d reads hang, and another shard waits: %v", e.batches.flow.hungReads.count.Load(), err)
-		}
-		f.Close()
+		answers(t, e, Key{Shard: 1, Batch: i})
 	}
 }
 
@@ -500,18 +491,10 @@ func TestDeadStorageTakesNotAllWorkers(t *testing.T) {
 // prefetched.
 func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 	t.Parallel() // it waits
-	const n = 64
-	gate := make(chan struct{})
-	e := startFaulty(t, testDir(t, n), func(id int64) error {
-		if id < 4 { // batch 0
-			<-gate
-		}
-		return nil
-	}, func(o *Options) { o.PrefetchDepth, o.Workers = 1, 2 })
+	// All of batch 0 hangs.
+	e, gate := startHanging(t, 64, 4, func(o *Options) { o.PrefetchDepth, o.Workers = 1, 2 })
 	defer close(gate)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	hangs, cancelHanging := context.WithCancel(ctx)
+	hangs, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
 	eventually(t, "its reads hang", func() bool { return e.batches.flow.hungReads.count.Load() > 0 })
@@ -521,10 +504,8 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 			return b != nil && (b.state == making || b.state == ready)
 		})
 	})
-	f, err := e.Open(ctx, Key{Batch: 1}, layout.NHWCForm)
-	testkit.Must(t, err)
-	f.Close()
-	cancelHanging()
+	answers(t, e, Key{Batch: 1})
+	cancel()
 	gone.Wait()
 }
 
@@ -533,27 +514,15 @@ func TestWantedBatchGetsAWorkerWhileOthersHang(t *testing.T) {
 func TestOtherBatchesOfAShardThatHangs(t *testing.T) {
 	t.Parallel() // it waits
 	const batch = 64
-	gate := make(chan struct{})
-	e := startFaulty(t, testDir(t, 4*batch), func(id int64) error {
-		if id < batch { // all of batch 0
-			<-gate
-		}
-		return nil
-	}, func(o *Options) { o.BatchSize, o.PrefetchDepth, o.Workers = batch, 0, 2 })
+	e, gate := startHanging(t, 4*batch, batch, func(o *Options) { // all of batch 0
+		o.BatchSize, o.PrefetchDepth, o.Workers = batch, 0, 2
+	})
 	defer close(gate)
 	hangs, cancel := context.WithCancel(context.Background())
 	var gone sync.WaitGroup
 	gone.Go(func() { _, _ = e.Open(hangs, Key{}, layout.NHWCForm) })
 	eventually(t, "many reads hang", func() bool { return e.batches.flow.hungReads.count.Load() > extraLoads })
-	ctx, end := context.WithTimeout(context.Background(), patience)
-	defer end()
-	for i := 1; i < 4; i++ {
-		f, err := e.Open(ctx, Key{Batch: i}, layout.NHWCForm)
-		if err != nil {
-			t.Fatalf("batch %d, while %d reads hang: %v", i, e.batches.flow.hungReads.count.Load(), err)
-		}
-		f.Close()
-	}
+	answers(t, e, Key{Batch: 1}, Key{Batch: 2}, Key{Batch: 3})
 	cancel()
 	gone.Wait()
 }
