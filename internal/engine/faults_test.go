@@ -451,16 +451,7 @@ func TestLooksThatHang(t *testing.T) {
 			t.Errorf("%v: %d looks hang", policy, looks.Load())
 		}
 		answers(t, e, Key{Batch: 2})
-		closed := make(chan error, 1)
-		go func() { closed <- e.Close() }()
-		select {
-		case err := <-closed:
-			if !errors.Is(err, ErrLeftBehind) {
-				t.Errorf("%v: Close says %v", policy, err)
-			}
-		case <-time.After(patience):
-			t.Errorf("%v: Close does not return", policy)
-		}
+		closeLeaves(t, e)
 		close(gate)
 		e.batches.wait.Wait()
 	}

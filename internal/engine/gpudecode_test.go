@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -230,9 +229,7 @@ func TestLargePortions(t *testing.T) {
 			}
 		}}
 		e := decodingOn(t, dir, g, change)
-		if !slices.Equal(outcome(t, e), want) {
-			t.Error("other bytes")
-		}
+		sameOutcome(t, e, want)
 		if s := e.Stats().JPEGs; s.GPU != n || (largest == n) != (memory == 1<<30) {
 			t.Errorf("%d bytes: the GPU decoded %d of %d, at most %d at once", memory, s.GPU, n, largest)
 		}
@@ -263,9 +260,7 @@ func TestReadersOverrun(t *testing.T) {
 	g := &fakegpu.GPU{Overrun: true}
 	e := decodingOn(t, dir, g, change)
 	open(t, e, Key{}, layout.CUDA).Close()
-	if got, want := outcome(t, e), outcome(t, start(t, dir, change)); !slices.Equal(got, want) {
-		t.Error("other bytes")
-	}
+	sameOutcome(t, e, outcome(t, start(t, dir, change)))
 	if e.Stats().JPEGs.GPU == 0 {
 		t.Error("the GPU made nothing")
 	}
@@ -280,9 +275,7 @@ func TestDecodingAlone(t *testing.T) {
 	if _, err := e.Open(t.Context(), Key{}, layout.CUDA); !errors.Is(err, ErrNotExist) || e.HasGPU() {
 		t.Error(err)
 	}
-	if got, want := outcome(t, e), outcome(t, start(t, dir, change)); !slices.Equal(got, want) {
-		t.Error("other bytes")
-	}
+	sameOutcome(t, e, outcome(t, start(t, dir, change)))
 	if e.Stats().JPEGs.GPU == 0 {
 		t.Error("the GPU made nothing")
 	}

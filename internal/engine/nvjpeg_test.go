@@ -196,9 +196,7 @@ func TestNVJPEGDecodesAtFullSize(t *testing.T) {
 	}
 	e := byNVJPEG(t, dir, &fakegpu.GPU{}, small)
 	full := byNVJPEG(t, dir, &fakegpu.GPU{}, small, func(o *Options) { o.FullJPEGs = true })
-	if !slices.Equal(outcome(t, e), outcome(t, full)) {
-		t.Error("other bytes")
-	}
+	sameOutcome(t, e, outcome(t, full))
 	var picture bytes.Buffer
 	testkit.Must(t, jpeg.Encode(&picture, image.NewGray(image.Rect(0, 0, 40, 40)), nil))
 	for _, i := range []int{1, 2, 7} {
@@ -264,9 +262,7 @@ func TestNVJPEGHangs(t *testing.T) {
 	close(hanging.open)
 	eventually(t, "the call has returned", func() bool { return e.device.share.hanging.Load() == 0 })
 	e.locked(func() bool { e.device.wait = deviceWait; return true })
-	if !slices.Equal(outcome(t, e), want) {
-		t.Error("other bytes")
-	}
+	sameOutcome(t, e, want)
 }
 
 // TestNVJPEGKeepsItsRoom: if the GPU has room for a batch or for making one, but not for both,
@@ -294,9 +290,7 @@ func TestNVJPEGKeepsItsRoom(t *testing.T) {
 					f.Close()
 				}
 			}
-			if !slices.Equal(outcome(t, e), want) {
-				t.Error("other bytes")
-			}
+			sameOutcome(t, e, want)
 		}
 	}
 }

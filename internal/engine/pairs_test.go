@@ -42,6 +42,14 @@ func outcome(t *testing.T, e *Engine) (all []string) {
 	return all
 }
 
+// sameOutcome checks what readers see of all batches.
+func sameOutcome(t *testing.T, e *Engine, want []string) {
+	t.Helper()
+	if !slices.Equal(outcome(t, e), want) {
+		t.Error("other bytes, samples or errors")
+	}
+}
+
 // TestPairsMakeTheSameBytes: whole images and crops have the same bytes, in their batches' own
 // memory and through scratch memory, and at a reduced scale. This also holds if some files are
 // damaged or gone, under every policy.
