@@ -89,61 +89,6 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestEveryPolicyServesWhatWasPut uses sizes from nothing to more than fits.
-func TestEveryPolicyServesWhatWasPut(t *testing.T) {
-	src := unequal(300, 1)
-	src.sizes = append(src.sizes, 0, 1, systemPage, systemPage+1, 1<<20, 5<<20)
-	for _, p := range []Policy{Constant, Static, TinyLFU} {
-		t.Run(p.String(), func(t *testing.T) {
-			budget := newAccount(1 << 40)
-			c := open(t, Options{
-				Policy: p, Limit: 4 << 20, Samples: int64(len(src.sizes)), Budget: budget,
-				Plan: planFunc(func(epoch int, id int64) bool { return (int64(epoch)+id)%3 > 0 }),
-			})
-			hits, rng := 0, rand.New(rand.NewPCG(3, 3))
-			for epoch := range 4 {
-				for _, id := range rng.Perm(len(src.sizes)) {
-					if read(t, c, epoch, int64(id), src.stamp(int64(id))) {
-						hits++
-					}
-				}
-				mustCheck(t, c)
-			}
-			if hits == 0 {
-				t.Error("never a hit")
-			}
-			s := c.Stats()
-			if s.Reserved > s.Limit || s.Reserved != budget.used.Load() || s.MaxReserved < s.Reserved || s.Real > s.Reserved {
-				t.Errorf("%+v, %d charged", s, budget.used.Load())
-			}
-			total := int64(0)
-			for _, e := range s.Epochs {
-				if e.Hits+e.Misses != int64(len(src.sizes)) {
-					t.Errorf("%+v", e)
-				}
-				total += e.Hits
-			}
-			if total != int64(hits) {
-				t.Errorf("%d hits, counted %d", hits, total)
-			}
-			for id := range src.sizes {
-				c.Drop(int64(id))
-			}
-			mustCheck(t, c)
-			if s := c.Stats(); s.Samples != 0 || s.Real != 0 {
-				t.Errorf("%+v when everything was dropped", s)
-			}
-			c.Close()
-			if n := budget.used.Load(); n != 0 {
-				t.Errorf("%d bytes are still charged", n)
-			}
-			if read(t, c, 0, 1, src.stamp(1)) || len(c.Stats().Epochs) != 4 {
-				t.Error("after Close")
-			}
-		})
-	}
-}
-
 // TestJumps: samples that wait for epochs far from the current reads give way when room is
 // needed, and only then.
 func TestJumps(t *testing.T) {

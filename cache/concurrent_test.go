@@ -21,6 +21,7 @@ func TestConcurrentUse(t *testing.T) {
 	for _, p := range []Policy{Constant, Static, TinyLFU} {
 		t.Run(p.String(), func(t *testing.T) {
 			src := unequal(250, 21)
+			copy(src.sizes, []int{0, 1, systemPage, systemPage + 1, 5 << 20}) // the last is more than fits
 			budget := newAccount(2 << 20)
 			c := open(t, Options{
 				Policy: p, Limit: 3 << 20, Samples: int64(len(src.sizes)), Budget: budget,
@@ -77,7 +78,7 @@ func TestConcurrentUse(t *testing.T) {
 			for r := range readers {
 				readersGroup.Go(func() {
 					rng := rand.New(rand.NewPCG(uint64(r), 1))
-					buf := make([]byte, 1<<20)
+					buf := make([]byte, 5<<20)
 					for epoch := range epochs {
 						for range reads {
 							id := rng.Int64N(250)
@@ -96,17 +97,31 @@ func TestConcurrentUse(t *testing.T) {
 			close(stop)
 			group.Wait()
 			mustCheck(t, c)
+			all := c.Stats()
+			if all.Reserved > all.Limit || all.Reserved != budget.used.Load() || all.MaxReserved < all.Reserved || all.Real > all.Reserved {
+				t.Errorf("%+v, %d charged", all, budget.used.Load())
+			}
 			var total EpochStats
-			for _, e := range c.Stats().Epochs {
+			for _, e := range all.Epochs {
 				total.Hits += e.Hits
 				total.Misses += e.Misses
 			}
 			if total.Hits+total.Misses != readers*epochs*reads || total.Hits == 0 || total.Misses == 0 {
 				t.Errorf("%+v of %d", total, readers*epochs*reads)
 			}
+			for id := range src.sizes {
+				c.Drop(int64(id))
+			}
+			if s := c.Stats(); s.Samples != 0 || s.Real != 0 {
+				t.Errorf("%+v when everything was dropped", s)
+			}
+			mustCheck(t, c)
 			c.Close()
 			if n := budget.used.Load(); n != 0 {
 				t.Errorf("%d bytes are still charged", n)
+			}
+			if read(t, c, 0, 1, src.stamp(1)) || len(c.Stats().Epochs) != epochs {
+				t.Error("after Close")
 			}
 		})
 	}
