@@ -7,7 +7,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
-	"slices"
 	"testing"
 )
 
@@ -80,28 +79,6 @@ func TestIsUniformWhereSomeLack(t *testing.T) {
 		}
 		if z := excess(times, float64(all)/n, n-1); z > 4 {
 			t.Errorf("%s: chi-square is %.1f deviations above its mean: %v", name, z, times)
-		}
-	}
-}
-
-// TestIsDeterministic: the choice is a pure function, and differs for every seed and epoch.
-func TestIsDeterministic(t *testing.T) {
-	seen := map[string]bool{}
-	for _, seed := range []uint64{0, 1, math.MaxUint64} {
-		for _, epoch := range []int{0, 1, 2, 1000} {
-			for _, last := range []shard.LastBatch{shard.Fill, shard.Drop} {
-				cfg := shard.Config{Samples: 1000, Shards: 3, BatchSize: 16, Seed: seed, PadLastBatch: true, LastBatch: last}
-				c := Config{Ratio: 0.3}
-				a, b := mustKeep(t, mustPlan(t, cfg), epoch, c), mustKeep(t, mustPlan(t, cfg), epoch, c)
-				if !slices.Equal(a.words, b.words) {
-					t.Errorf("%+v, epoch %d: twice, and different", cfg, epoch)
-				}
-				if sum := checksum(a); seen[sum] {
-					t.Errorf("%+v, epoch %d: chosen before", cfg, epoch)
-				} else {
-					seen[sum] = true
-				}
-			}
 		}
 	}
 }
