@@ -100,6 +100,20 @@ func TestOrderIsAPermutation(t *testing.T) {
 			checkBijection(t, shuffled(t, n, 6, 10, packed), 100_000)
 		}
 	}
+	for _, costOf := range []func(id int64) Cost{ // few of one cost, runs, and blocks of 512 of one cost
+		func(id int64) Cost { return Cost(min(id*2654435761%700, 2)) }, func(id int64) Cost { return Cost(2 - min(id*2654435761%700, 2)) },
+		func(id int64) Cost { return Cost(id / 1500 % 3) }, func(id int64) Cost { return Cost(id / 4000 % 2 * 2) },
+		func(id int64) Cost { return [...]Cost{Packed, Encoded, Raw}[min(id/600, 2)] },
+	} {
+		const n = 40_000
+		p := mustPlan(t, Config{Samples: n, Shards: 1, BatchSize: 1, Shuffle: true, Seed: 6, Costs: NewCosts(n, costOf)})
+		checkBijection(t, p, 3)
+		for id := range int64(n) {
+			if p.costs.Of(id) != costOf(id) {
+				t.Fatalf("sample %d is %v, not %v", id, p.costs.Of(id), costOf(id))
+			}
+		}
+	}
 }
 
 // excess is how many standard deviations a chi-square statistic lies above its mean. The seeds
