@@ -10,7 +10,6 @@ import (
 	"image/jpeg"
 	"image/png"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -117,11 +116,10 @@ func packInto(t testing.TB, memory []byte, d coder, a ask, keep Remainder) ([]by
 	if _, err := d.PackTo(to[1:], a.data, a.head, keep); !errors.Is(err, ErrDestination) {
 		t.Errorf("%s: packed into too little memory: %v", a, err)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	used, err := d.PackTo(to, a.data, a.head, keep)
-	runtime.ReadMemStats(&after)
-	if allocated, most := int64(after.TotalAlloc-before.TotalAlloc), d.o.PackNeeds(a.head, size, keep); allocated > most && !errors.Is(err, ErrNoPackedForm) {
+	var used int
+	var err error
+	allocated := int64(testkit.Allocated(func() { used, err = d.PackTo(to, a.data, a.head, keep) }))
+	if most := d.o.PackNeeds(a.head, size, keep); allocated > most && !errors.Is(err, ErrNoPackedForm) {
 		t.Errorf("%s: %d bytes were allocated, and %d announced (%v)", a, allocated, most, keep)
 	}
 	index := Header{Format: a.head.Format, Width: a.head.Width, Height: a.head.Height, Orientation: a.head.Orientation}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"image"
-	"image/color"
 	"image/jpeg"
 	"image/png"
 	"math"
@@ -170,15 +169,7 @@ var makeSmallAlbum = sync.OnceValues(func() (string, error) {
 
 // pngFile is a PNG whose pixels all have one value.
 func pngFile(h, w int, value byte) []byte {
-	img := image.NewRGBA(image.Rect(0, 0, w, h))
-	for y := range h {
-		for x := range w {
-			img.SetRGBA(x, y, color.RGBA{value, value, value, 255})
-		}
-	}
-	var out bytes.Buffer
-	_ = png.Encode(&out, img) // writes to a buffer do not fail
-	return out.Bytes()
+	return asPNG(opaque(h, w, bytes.Repeat([]byte{value}, 3*h*w)))
 }
 
 // pngClaiming is a PNG of one pixel whose header claims more.
@@ -194,9 +185,7 @@ func pngClaiming(h, w int) []byte {
 
 // jpegClaiming is a JPEG of a few pixels whose header claims more.
 func jpegClaiming(h, w int) []byte {
-	var out bytes.Buffer
-	_ = jpeg.Encode(&out, image.NewRGBA(image.Rect(0, 0, 16, 16)), nil)
-	data := out.Bytes()
+	data := encoded(func(out *bytes.Buffer) error { return jpeg.Encode(out, image.NewRGBA(image.Rect(0, 0, 16, 16)), nil) })
 	frame := bytes.Index(data, []byte{0xff, 0xc0})
 	binary.BigEndian.PutUint16(data[frame+5:], uint16(h))
 	binary.BigEndian.PutUint16(data[frame+7:], uint16(w))

@@ -23,6 +23,7 @@ var poolRules = []struct {
 	{"growth beyond what is asked", 1.5, [][2]float64{{100, 100}, {101, 150}, {150, 150}, {151, 225}, {3, 225}}},
 	{"growth less than what is asked", 1.5, [][2]float64{{100, 100}, {200, 200}}},
 	{"growth in whole pages", 1.25, [][2]float64{{10, 10}, {11, 13}}},
+	{"no room for a margin", 2, [][2]float64{{700, 700}, {701, 701}}},
 }
 
 func eachPool(t *testing.T, limit int64, o PoolOptions, test func(t *testing.T, p *Pool, b *budget)) {
@@ -37,7 +38,7 @@ func eachPool(t *testing.T, limit int64, o PoolOptions, test func(t *testing.T, 
 func TestPoolRules(t *testing.T) {
 	for _, c := range poolRules {
 		t.Run(c.name, func(t *testing.T) {
-			eachPool(t, 1<<30, PoolOptions{Growth: c.growth}, func(t *testing.T, p *Pool, budget *budget) {
+			eachPool(t, 720*pageSize, PoolOptions{Growth: c.growth}, func(t *testing.T, p *Pool, budget *budget) {
 				for i, step := range c.pages {
 					size, held := int64(step[0]*float64(pageSize)), int64(step[1])*pageSize
 					b := get(t, p, size)
@@ -75,19 +76,6 @@ func checkHeld(t *testing.T, b *Buffer, want int64) {
 	if b.held != want || got != want {
 		t.Fatalf("%d bytes are held, the kernel says %d, want %d", b.held, got, want)
 	}
-}
-
-// TestMarginIsAWish: if the budget has no room for the margin, the requested size is enough.
-func TestMarginIsAWish(t *testing.T) {
-	eachPool(t, 120*pageSize, PoolOptions{Growth: 2}, func(t *testing.T, p *Pool, budget *budget) {
-		get(t, p, 100*pageSize).Release()
-		b := get(t, p, 101*pageSize)
-		checkHeld(t, b, 101*pageSize)
-		b.Release()
-		if used := budget.charged(); used != 101*pageSize {
-			t.Errorf("%d bytes charged", used)
-		}
-	})
 }
 
 // TestTrimTakesSpareMemory: Trim frees spare memory of buffers in use, whose bytes stay, and of

@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"runtime"
 	"slices"
 	"testing"
+
+	"github.com/batchfs/batchfs/internal/testkit"
 )
 
 // TestFootersThatClaimMore: a small Parquet file whose footer claims more than the file could hold
@@ -32,11 +33,8 @@ func TestFootersThatClaimMore(t *testing.T) {
 	} {
 		b := append([]byte("PAR1"), footer...)
 		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(footer))), "PAR1"...)
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := scan("x.parquet", b, Options{})
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrBad) || n > 64<<20 {
+		var err error
+		if n := testkit.Allocated(func() { _, err = scan("x.parquet", b, Options{}) }); !errors.Is(err, ErrBad) || n > 64<<20 {
 			t.Errorf("%s: %d MiB were allocated, %v", what, n>>20, err)
 		}
 	}
@@ -49,11 +47,8 @@ func TestHolesThatClaimSamples(t *testing.T) {
 	b := make([]byte, 4*n+100)
 	binary.LittleEndian.PutUint32(b, n)
 	binary.LittleEndian.PutUint32(b[4:], 4*(n+2))
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	_, err := scan("x.mds", b, Options{})
-	runtime.ReadMemStats(&after)
-	if n := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, ErrBad) || n > 1<<20 {
+	var err error
+	if n := testkit.Allocated(func() { _, err = scan("x.mds", b, Options{}) }); !errors.Is(err, ErrBad) || n > 1<<20 {
 		t.Errorf("%d MiB were allocated, %v", n>>20, err)
 	}
 }

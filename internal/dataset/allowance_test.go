@@ -229,12 +229,10 @@ func TestUnpackingIsCharged(t *testing.T) {
 		if err := load(len(memory)); err != nil { // from now on, the worker has its decoder
 			t.Errorf("%s: %v", name, err)
 		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err := load(len(memory))
-		runtime.ReadMemStats(&after)
-		if err != nil || asked < page || after.TotalAlloc-before.TotalAlloc > page/10 {
-			t.Errorf("%s: %d bytes were asked for, and %d more allocated: %v", name, asked, after.TotalAlloc-before.TotalAlloc, err)
+		var err error
+		n := testkit.Allocated(func() { err = load(len(memory)) })
+		if err != nil || asked < page || n > page/10 {
+			t.Errorf("%s: %d bytes were asked for, and %d more allocated: %v", name, asked, n, err)
 		}
 	}
 }

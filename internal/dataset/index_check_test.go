@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -91,11 +90,9 @@ func TestCountsOfAnIndex(t *testing.T) {
 		w := newFactsWriter(&file, about{Rows: 2e9, PathBytes: 2e12}, src)
 		write(w)
 		w.Flush()
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		_, err := readFacts(t.Context(), &file, int64(file.Len()), src)
-		runtime.ReadMemStats(&after)
-		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 4<<20 {
+		var err error
+		n := testkit.Allocated(func() { _, err = readFacts(t.Context(), &file, int64(file.Len()), src) })
+		if err == nil || n > 4<<20 {
 			t.Errorf("%s: %d bytes allocated, %v", name, n, err)
 		}
 	}

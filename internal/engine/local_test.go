@@ -202,6 +202,14 @@ func (d *farDataset) checkEpoch(t *testing.T, what string, e *Engine, epoch int,
 	}
 }
 
+// checkPixels compares an epoch with that of an engine without caches.
+func (d *farDataset) checkPixels(t *testing.T, what string, plain *Engine, epoch int, got [][]byte) {
+	t.Helper()
+	if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
+		t.Fatalf("%s: epoch %d has other pixels", what, epoch)
+	}
+}
+
 // TestLocalHitsAreTheSameForEachBatch: from the second epoch on, every batch finds as many samples
 // in memory, on the disk and in the store as any other, and shows the same pixels.
 func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
@@ -222,9 +230,7 @@ func TestLocalHitsAreTheSameForEachBatch(t *testing.T) {
 			if epoch > 0 {
 				d.checkEpoch(t, what, e, epoch, fetched)
 			}
-			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
-				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
-			}
+			d.checkPixels(t, what, plain, epoch, got)
 		}
 	}
 }
@@ -245,9 +251,7 @@ func TestPackedBesideALocalCache(t *testing.T) {
 		e := d.engine(t, d.open(t, c.disk), c.memory, shards)
 		for epoch := range 6 {
 			_, got := d.epoch(t, e, epoch)
-			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
-				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
-			}
+			d.checkPixels(t, what, plain, epoch, got)
 			s := epochStats(e, epoch)
 			if p, _ := e.caches.planner.planOf(epoch); p.disk.Count() != int64(len(d.files(t))) {
 				t.Errorf("%s, epoch %d: %d samples are on the disk, want %d", what, epoch, len(d.files(t)), p.disk.Count())
@@ -286,9 +290,7 @@ func TestPackedOnDisk(t *testing.T) {
 			t.Helper()
 			before := e.Stats().Forms.Disk.Read
 			_, got := d.epoch(t, e, epoch)
-			if _, want := d.epoch(t, plain, epoch); !slices.EqualFunc(got, want, bytes.Equal) {
-				t.Fatalf("%s: epoch %d has other pixels", what, epoch)
-			}
+			d.checkPixels(t, what, plain, epoch, got)
 			if l := e.Stats().Storage.Local; l.Used > l.Limit || l.NotKept > 0 {
 				t.Errorf("%s: %+v", what, l)
 			}
