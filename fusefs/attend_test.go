@@ -80,6 +80,7 @@ func TestAttend(t *testing.T) {
 		{name: "unmounted from outside", ended: true, closed: true},
 		{name: "one signal", signals: 1, closed: true, did: "unmount"},
 		{name: "in use for a while", mount: fakeMount{busy: 3}, signals: 1, closed: true, did: "unmount unmount unmount unmount", told: []NoticeKind{InUse}},
+		{name: "in use, then unmounted from outside", mount: fakeMount{busy: forEver}, signals: 1, ended: true, closed: true, did: "unmount", told: []NoticeKind{InUse}},
 		{name: "in use, then detached", mount: fakeMount{busy: forEver, readPath: "passthrough"}, signals: 2, did: "unmount detach", told: []NoticeKind{InUse}},
 		{name: "in use and read through the daemon", mount: fakeMount{busy: forEver, readPath: "direct"}, signals: 3, did: "unmount detach",
 			told: []NoticeKind{InUse, Detached}},
@@ -129,34 +130,6 @@ func TestAttend(t *testing.T) {
 					close(m.gone)
 				}
 			})
-		})
-	}
-}
-
-// TestAttendUntilUnmounted: a mount waiting to end may be unmounted from outside, or
-// detached, however long it has been in use.
-func TestAttendUntilUnmounted(t *testing.T) {
-	for _, second := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			m := fakeMount{busy: forEver, readPath: "passthrough", gone: make(chan struct{})}
-			signals := make(chan os.Signal, 1)
-			signals <- syscall.SIGTERM
-			time.AfterFunc(time.Hour, func() {
-				if second {
-					signals <- syscall.SIGTERM
-				} else {
-					close(m.gone)
-				}
-			})
-			told := 0
-			closed, err := attend(&m, signals, func(Notice) { told++ })
-			synctest.Wait() // an unmount may have started at the very moment the mount ended
-			if closed == second || err != nil || told != 1 || len(m.said) < 100 || second != slices.Contains(m.said, "detach") {
-				t.Errorf("closed %v, error %v, told %d times, tried %d times", closed, err, told, len(m.said))
-			}
-			if second {
-				close(m.gone)
-			}
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package fusefs
 
 import (
-	"encoding/json"
 	"os"
 	"reflect"
 	"regexp"
@@ -67,22 +66,6 @@ func TestMetricsFormat(t *testing.T) {
 		if !strings.Contains(text, "\n"+want+"\n") {
 			t.Errorf("no line %q in\n%s", want, text)
 		}
-	}
-}
-
-// TestStatsKeys pins the names that programs depend on.
-func TestStatsKeys(t *testing.T) {
-	f := fakeFilesystem(t, newFake(), passthrough)
-	f.opens.Store(3)
-	f.reads.Store(4)
-	var doc struct {
-		ReadPath string `json:"read_path"`
-		FUSE     struct{ Opens, Reads int64 }
-	}
-	text := f.document(node{kind: statsDoc})
-	testkit.Must(t, json.Unmarshal(text, &doc))
-	if doc.ReadPath != "passthrough" || doc.FUSE.Opens != 3 || doc.FUSE.Reads != 4 || text[len(text)-1] != '\n' {
-		t.Errorf("%s", text)
 	}
 }
 
