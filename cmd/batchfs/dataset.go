@@ -24,8 +24,7 @@ func datasetFlags(f *flagSet, o *dataset.Options) {
 	f.derived("classes", "the names of the class folders", "number the classes as in `FILE`, one name per line, such as another mount's classes.txt", classFile(&o.Classes))
 	f.toggle(&o.AsClasses, "as-classes", o.AsClasses, "take folders as classes even if all of them have names like train, val, images or masks")
 	f.add("metadata", "auto", "`auto|ignore`: whether metadata.csv, .jsonl or .parquet in DATASET is its manifest", pick(&o.IgnoreMetadata, "auto|ignore", false, true))
-	f.derived("label-column", "label", "take labels from column `NAME` of the manifest, of Parquet or of MDS; none: from no column", value(&o.LabelColumn, "the name of a column",
-		func(text string) (string, bool) { return text, text != "" }))
+	f.derived("label-column", "label", "take labels from column `NAME` of the manifest, of Parquet or of MDS; none: from no column", anything(&o.LabelColumn, "the name of a column"))
 	f.toggle(&o.AllowOutside, "allow-outside", false, "let a manifest name files outside its directory")
 	f.add("io", "direct", "read files that are not in the kernel's page cache `direct|buffered`: past it, or through it",
 		pick(&o.Storage.Direct, "direct|buffered", true, false))

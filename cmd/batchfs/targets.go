@@ -55,7 +55,7 @@ func annotationFlags(f *flagSet, o *annotation.Options, source *dataset.Options)
 func targetFlags(f *flagSet, o *annotation.Options, source *dataset.Options) {
 	annotationFlags(f, o, source)
 	f.derived("label-map", "those of the layout", "what the values of masks mean: `trainids|FILE`, of Cityscapes, or a file with a value and its class in each line",
-		value(&o.LabelMap, "trainids or a file", func(text string) (string, bool) { return text, text != "" }))
+		anything(&o.LabelMap, "trainids or a file"))
 	f.derived("ignore-index", "255, or -1 where masks are panoptic", "`N` in masks where there is no image, and no class",
 		value(&o.Ignore, "a whole number of 32 bits", func(text string) (*int32, bool) {
 			var n int64

@@ -15,6 +15,7 @@ import (
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/convert"
+	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // toStdout stands for standard input as FILE, and for standard output as directory.
@@ -155,55 +156,29 @@ func (u *unpacking) original(name string, data []byte) (string, error) {
 
 // write makes a file with the permissions and the time of another one. The file appears whole or
 // not at all.
-func (u *unpacking) write(path string, data []byte, like fs.FileInfo) (err error) {
+func (u *unpacking) write(path string, data []byte, like fs.FileInfo) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".batchfs-unpack-*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		temp.Close()
-		if err != nil {
-			os.Remove(temp.Name())
-		}
-	}()
-	mode := fs.FileMode(0o644)
-	if like.Mode().IsRegular() {
-		mode = like.Mode().Perm()
-	}
-	_, err = temp.Write(data)
-	if err = errors.Join(err, temp.Chmod(mode), temp.Close()); err != nil {
-		return err
-	}
-	if like.Mode().IsRegular() {
-		if err := os.Chtimes(temp.Name(), time.Time{}, like.ModTime()); err != nil {
-			return err
-		}
-	}
+	put := owned.Create
 	if u.force {
-		return os.Rename(temp.Name(), path)
+		put = owned.Replace
 	}
-	if err = moveToNew(temp.Name(), path); errors.Is(err, fs.ErrExist) {
+	err := put(path, func(f *os.File) error {
+		mode := fs.FileMode(0o644)
+		if like.Mode().IsRegular() {
+			mode = like.Mode().Perm()
+		}
+		_, err := f.Write(data)
+		if err = errors.Join(err, f.Chmod(mode)); err == nil && like.Mode().IsRegular() {
+			err = os.Chtimes(f.Name(), time.Time{}, like.ModTime())
+		}
+		return err
+	})
+	if errors.Is(err, fs.ErrExist) {
 		return hint(fmt.Errorf("%s is there already", displayName(path)), "to replace it, add --force; to write elsewhere: --out DIR")
 	}
 	return err
-}
-
-// moveToNew renames a file, unless something has the new name.
-func moveToNew(from, to string) error {
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if err == unix.EINVAL || err == unix.ENOSYS { // as on NFS
-		if err := os.Link(from, to); err != nil {
-			return err
-		}
-		return os.Remove(from)
-	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
-	}
-	return nil
 }
 
 // unpackedFile is the result for one file.

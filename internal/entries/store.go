@@ -76,7 +76,10 @@ func (s *Store) make(reason error) error {
 	empty := newHeader(o.Rule, o.Samples)
 	switch {
 	case errors.Is(reason, fs.ErrNotExist):
-		return owned.Create(o.Path, empty.write)
+		if err := owned.Create(o.Path, empty.write); !errors.Is(err, fs.ErrExist) { // another store has made it
+			return err
+		}
+		return nil
 	case errors.As(reason, new(*fs.PathError)) && !errors.Is(reason, unix.ELOOP): // ELOOP: a link
 		return reason
 	}

@@ -54,18 +54,25 @@ func Open(path string, flags int) (*os.File, int64, error) {
 // crash lost a part of it.
 func Replace(path string, write func(f *os.File) error) error { return put(path, write, os.Rename) }
 
-// Create is Replace, but leaves an existing file alone.
-func Create(path string, write func(f *os.File) error) error {
-	return put(path, write, func(from, to string) error {
-		err := os.Link(from, to)
-		switch {
-		case errors.Is(err, fs.ErrExist):
-			return os.Remove(from)
-		case err != nil: // some file systems have no links
-			return os.Rename(from, to)
+// Create is Replace for a new file: it leaves an existing one alone, and returns [fs.ErrExist].
+func Create(path string, write func(f *os.File) error) error { return put(path, write, moveToNew) }
+
+// moveToNew renames a file, unless something has the new name.
+func moveToNew(from, to string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
+	if err == unix.EINVAL || err == unix.ENOSYS { // as on NFS
+		if err := os.Link(from, to); err == nil || errors.Is(err, fs.ErrExist) {
+			return errors.Join(err, os.Remove(from))
 		}
-		return os.Remove(from)
-	})
+		if _, err := os.Lstat(to); err == nil {
+			return fs.ErrExist
+		}
+		return os.Rename(from, to) // some file systems have no links
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
+	}
+	return nil
 }
 
 // Try is the error that Create and Replace would have now, before there is anything to write.

@@ -64,7 +64,7 @@ func TestReplaceAndCreate(t *testing.T) {
 		fails bool
 	}{
 		{Create, writes("1"), "1", false},
-		{Create, writes("2"), "1", false},
+		{Create, writes("2"), "1", true},
 		{Replace, writes("3"), "3", false},
 		{Replace, func(f *os.File) error { f.WriteString("4"); return fs.ErrInvalid }, "3", true},
 		{Create, func(*os.File) error { return fs.ErrInvalid }, "3", true},
