@@ -8,14 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/convert"
-	"github.com/batchfs/batchfs/internal/owned"
 )
 
 // toStdout stands for standard input as FILE, and for standard output as directory.
@@ -108,7 +106,11 @@ func (u *unpacking) unpack(f *unpackedFile) error {
 	if before, twice := u.written[f.Original]; twice {
 		return fmt.Errorf("%s: %s was made of %s just now; unpack it into another directory", displayName(f.File), displayName(f.Original), displayName(before))
 	}
-	if err := u.write(f.Original, data, info); err != nil {
+	err = convert.WriteOriginal(f.Original, data, info, u.force)
+	if errors.Is(err, fs.ErrExist) {
+		return hint(fmt.Errorf("%s is there already", displayName(f.Original)), "to replace it, add --force; to write elsewhere: --out DIR")
+	}
+	if err != nil {
 		return err
 	}
 	u.written[f.Original], f.Bytes = f.File, len(data)
@@ -152,33 +154,6 @@ func (u *unpacking) original(name string, data []byte) (string, error) {
 		dir = u.dir
 	}
 	return filepath.Join(dir, short), nil
-}
-
-// write makes a file with the permissions and the time of another one. The file appears whole or
-// not at all.
-func (u *unpacking) write(path string, data []byte, like fs.FileInfo) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		return err
-	}
-	put := owned.Create
-	if u.force {
-		put = owned.Replace
-	}
-	err := put(path, func(f *os.File) error {
-		mode := fs.FileMode(0o644)
-		if like.Mode().IsRegular() {
-			mode = like.Mode().Perm()
-		}
-		_, err := f.Write(data)
-		if err = errors.Join(err, f.Chmod(mode)); err == nil && like.Mode().IsRegular() {
-			err = os.Chtimes(f.Name(), time.Time{}, like.ModTime())
-		}
-		return err
-	})
-	if errors.Is(err, fs.ErrExist) {
-		return hint(fmt.Errorf("%s is there already", displayName(path)), "to replace it, add --force; to write elsewhere: --out DIR")
-	}
-	return err
 }
 
 // unpackedFile is the result for one file.

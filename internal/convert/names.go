@@ -1,15 +1,20 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/batchfs/batchfs/decode"
 	"github.com/batchfs/batchfs/internal/archive"
 	"github.com/batchfs/batchfs/internal/dataset"
+	"github.com/batchfs/batchfs/internal/owned"
 	"github.com/batchfs/batchfs/internal/store"
 	"github.com/batchfs/batchfs/shard"
 )
@@ -130,6 +135,29 @@ func (n *names) listed() (map[string]int, error) {
 		listed[name] = i
 	}
 	return listed, nil
+}
+
+// WriteOriginal writes a file that has the permissions and the time of another one, and appears
+// whole or not at all. Unless it may replace a file, an existing one is an [fs.ErrExist].
+func WriteOriginal(path string, data []byte, like fs.FileInfo, replace bool) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return err
+	}
+	put := owned.Create
+	if replace {
+		put = owned.Replace
+	}
+	return put(path, func(f *os.File) error {
+		mode := fs.FileMode(0o644)
+		if like.Mode().IsRegular() {
+			mode = like.Mode().Perm()
+		}
+		_, err := f.Write(data)
+		if err = errors.Join(err, f.Chmod(mode)); err == nil && like.Mode().IsRegular() {
+			err = os.Chtimes(f.Name(), time.Time{}, like.ModTime())
+		}
+		return err
+	})
 }
 
 // Original is the name of the image that a packed file was made from: without .bfs, and with the
