@@ -116,8 +116,8 @@ func TestTrimTakesSpareMemory(t *testing.T) {
 	})
 }
 
-// TestTrimOfSplicedPages: what the kernel cannot free, because a part of the same large page is in a
-// pipe, stays charged.
+// TestTrimOfSplicedPages: what the kernel cannot free, because a part of the same large page is in
+// a pipe, stays charged.
 func TestTrimOfSplicedPages(t *testing.T) {
 	eachPool(t, 1<<30, PoolOptions{}, func(t *testing.T, p *Pool, budget *budget) {
 		b := get(t, p, 600*pageSize)
