@@ -85,8 +85,8 @@ type cocoCategory struct {
 // read reads images and categories first, although they usually follow the annotations.
 func (c *coco) read() error {
 	c.part(c.file)
-	type lists = map[string]func(k int) error
-	err := c.readLists(c.file, &c.json, lists{"images": c.image, "categories": c.category})
+	type lists = map[string]func(k int, text []byte) error
+	err := c.readLists(c.file, lists{"images": c.image, "categories": c.category})
 	if err == nil && len(c.images) == 0 {
 		err = fmt.Errorf("%s: it has no list of images, as COCO has", c.file)
 	}
@@ -96,16 +96,16 @@ func (c *coco) read() error {
 	if err != nil {
 		return err
 	}
-	return c.readLists(c.file, &c.json, lists{"annotations": c.annotation})
+	return c.readLists(c.file, lists{"annotations": c.annotation})
 }
 
 // image reads one of the images.
-func (c *coco) image(k int) error {
+func (c *coco) image(k int, text []byte) error {
 	var id whole
 	var name string
 	var height, width int
 	d := &c.json
-	err := d.object(func(key string) (err error) {
+	err := d.readObject(text, func(key string) (err error) {
 		switch key {
 		case "id":
 			id, err = d.whole()
@@ -150,10 +150,10 @@ func (c *coco) image(k int) error {
 const maxName = 4095 // bytes of a path
 
 // category reads one of the categories.
-func (c *coco) category(int) error {
+func (c *coco) category(_ int, text []byte) error {
 	var one cocoCategory
 	d := &c.json
-	err := d.object(func(key string) (err error) {
+	err := d.readObject(text, func(key string) (err error) {
 		switch key {
 		case "id":
 			one.id, err = d.whole()
@@ -225,11 +225,11 @@ type cocoEntry struct {
 }
 
 // annotation reads one annotation.
-func (c *coco) annotation(k int) error {
+func (c *coco) annotation(k int, text []byte) error {
 	e, d := &c.entry, &c.json
 	*e = cocoEntry{keypoints: e.keypoints[:0], segmentation: e.segmentation}
 	e.segmentation.reset()
-	if err := d.object(func(key string) error { return c.field(e, key) }); err != nil {
+	if err := d.readObject(text, func(key string) error { return c.field(e, key) }); err != nil {
 		return err
 	}
 	if !e.image.ok {

@@ -81,11 +81,9 @@ func (d *jsonReader) number() (v float64, ok bool, err error) {
 	if d.Next() != jx.Number {
 		return 0, false, d.Skip()
 	}
-	v, err = d.Float64()
-	if errors.Is(err, strconv.ErrRange) {
-		return 0, false, nil
-	}
-	return v, err == nil, err
+	text, err := d.Num()
+	v, bad := strconv.ParseFloat(unsafe.String(unsafe.SliceData(text), len(text)), 64)
+	return v, bad == nil && err == nil, err
 }
 
 // A whole is a whole number, or nothing if the value was something else.
