@@ -295,12 +295,12 @@ func (c *coco) field(e *cocoEntry, key string) (err error) {
 		e.file, err = d.text(key)
 	case "segments_info":
 		c.Has[target.Masks] = true
-		err = d.array(func(int) error {
+		err = d.array(d.most(maxObjects, func(int) error {
 			var s cocoEntry
 			err := d.object(func(key string) error { return c.field(&s, key) })
 			e.segments = append(e.segments, s)
 			return err
-		})
+		}))
 	default:
 		err = d.Skip()
 	}

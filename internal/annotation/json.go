@@ -76,6 +76,18 @@ func (d *jsonReader) array(item func(k int) error) error {
 	})
 }
 
+// most limits how many values of a list are read by item: what is made of one may take many times
+// the memory of its text.
+func (d *jsonReader) most(n int, item func(k int) error) func(k int) error {
+	return func(k int) error {
+		if k >= n {
+			d.complain("there are more than %d values in a list", n)
+			return d.Skip()
+		}
+		return item(k)
+	}
+}
+
 // number reads a number; ok is false for anything else, and for infinite ones.
 func (d *jsonReader) number() (v float64, ok bool, err error) {
 	if d.Next() != jx.Number {

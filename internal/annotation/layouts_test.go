@@ -209,6 +209,7 @@ func TestLayouts(t *testing.T) {
 			`{"file_name":"1.jpg","boxes":[[1,2,3,4,"x"],[1,2,3,4,0]]}`, `{"file_name":"2.jpg","boxes":[[1,2,3,4]]}`,
 		}, "\n")}, "", boxes.Kinds, "a manifest [x]; 0.jpg 0:0[1 2 3 4]; 1.jpg 0:0[1 2 3 4] 1:0[1 2 3 4] metadata.jsonl: the label of boxes[1] is no name, but others are, such as \"x\"; " +
 			"2.jpg 0:0[1 2 3 4] metadata.jsonl: the label of boxes[0] is no name, but others are, such as \"x\""},
+		{"a manifest, too many boxes", files{"metadata.jsonl": `{"file_name":"0.jpg","boxes":[` + strings.Repeat("[],", maxBoxes) + "[]]}"}, "", boxes.Kinds, "a manifest []; 0.jpg metadata.jsonl: line 1: there are more than 262144 values in a list"},
 		{"a manifest without boxes", files{"metadata.jsonl": `{"path":"1.jpg","a":1,"b":"1.npy"}`}, "", boxes.Kinds, ": it has no boxes; as a manifest, it has text, arrays"},
 		{"arrays that are none", files{"metadata.jsonl": `{"path":"1.jpg","a":"1.npy"}` + "\n" + `{"path":"2.jpg","a":7}`}, "", kindsOf(target.Arrays), "a manifest []; 1.jpg 1.npy; 2.jpg metadata.jsonl: line 2: a is no path of a .npy"},
 		{"arrays after something else", files{"metadata.jsonl": `{"path":"1.jpg","a":"text"}` + "\n" + `{"path":"2.jpg","a":"1.npy"}`}, "", kindsOf(target.Arrays), ": it has no arrays; as a manifest, it has text"},

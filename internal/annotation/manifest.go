@@ -261,6 +261,9 @@ func (m *manifest) parse(text, column string, list func() error) (bad string) {
 	return m.json.bad
 }
 
+// maxBoxes limits the boxes of a row, which may be as long as a page of Parquet.
+const maxBoxes = 1 << 18
+
 // boxed is a box that is being read.
 type boxed struct {
 	target.Object
@@ -286,7 +289,7 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 		if d.Next() == jx.Object {
 			return d.fieldsOfBoxes(&all)
 		}
-		return d.array(func(int) error {
+		return d.array(d.most(maxBoxes, func(int) error {
 			all = append(all, noBox)
 			one := &all[len(all)-1]
 			if d.Next() == jx.Object {
@@ -298,7 +301,7 @@ func (m *manifest) boxes(text string) (objects []target.Object, bad string) {
 				}
 				return d.corner(&one.Box, i)
 			})
-		})
+		}))
 	})
 	for k := range all {
 		o := &all[k].Object
@@ -345,12 +348,12 @@ func (d *jsonReader) fieldsOfBoxes(all *[]boxed) error {
 			return d.Skip()
 		}
 		n, rank := 0, slices.Index(rankedFields, key)
-		err := d.array(func(k int) error {
+		err := d.array(d.most(maxBoxes, func(k int) error {
 			if n++; k == len(*all) {
 				*all = append(*all, noBox)
 			}
 			return d.fieldOfBox(&(*all)[k], key, rank)
-		})
+		}))
 		if first == "" {
 			first, count = strings.Clone(key), n
 		}
@@ -440,7 +443,7 @@ const maxLabel = firstName - 1
 // points reads a list of keypoints for each box: x, y, v, x, y, v, ..., or lists of x, y, v.
 func (m *manifest) points() (all [][]target.Keypoint, err error) {
 	d := &m.json
-	err = d.array(func(int) error {
+	err = d.array(d.most(maxBoxes, func(int) error {
 		var v []float64
 		err := d.array(func(int) (err error) {
 			if d.Next() == jx.Array {
@@ -457,7 +460,7 @@ func (m *manifest) points() (all [][]target.Keypoint, err error) {
 		})
 		all = append(all, d.keypoints(v))
 		return err
-	})
+	}))
 	return all, err
 }
 

@@ -30,12 +30,11 @@ func (s *segmentation) reset() {
 // segmentation reads a list of polygons, or an object with runs.
 func (d *jsonReader) segmentation(s *segmentation) error {
 	if d.Next() != jx.Object {
-		return d.array(func(int) error {
-			var err error
+		return d.array(d.most(maxPoints, func(int) (err error) {
 			s.numbers, err = d.coordinates("a polygon", s.numbers, 2*maxPoints)
 			s.ends = append(s.ends, len(s.numbers))
 			return err
-		})
+		}))
 	}
 	s.isRuns = true
 	return d.object(func(key string) (err error) {
