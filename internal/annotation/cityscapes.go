@@ -26,7 +26,8 @@ var cityTrained = strings.Split("road,sidewalk,building,wall,fence,pole,traffic 
 // personLabels are the labels of CityPersons. The last two are regions to ignore.
 var personLabels = []string{"pedestrian", "rider", "sitting person", "person (other)", "person group", "ignore"}
 
-// cityFolders are those beside leftImg8bit. A script makes masks of trainIds from those of labelIds.
+// cityFolders are those beside leftImg8bit. A script makes masks of trainIds from those of
+// labelIds.
 var cityFolders = []folder{
 	{cityImages, "gtFine", true, masksOf("_gtFine_"+labelIDs, "_gtFine_"+cityTrainIDs, "_gtFine_instanceIds.png")},
 	{cityImages, "gtCoarse", true, masksOf("_gtCoarse_"+labelIDs, "_gtCoarse_"+cityTrainIDs, "_gtCoarse_instanceIds.png")},

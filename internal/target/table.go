@@ -138,7 +138,7 @@ func (t *Table) sum() string {
 		all.Write([]byte{bit(i != t.none), bit(t.Bad(row) != "")})
 		if i != t.none {
 			h, w := t.scale(row)
-			buf = t.b.content(buf[:0], int(i))
+			buf = t.content(buf[:0], int(i))
 			sum := sha256.Sum256(buf)
 			all.Write(le.AppendUint64(sum[:], uint64(h)<<32|uint64(w)))
 		}
@@ -154,13 +154,13 @@ func bit(on bool) byte {
 }
 
 // content appends the annotations of image i, without its path and what is bad about it.
-func (b *Builder) content(buf []byte, i int) []byte {
-	m := &b.images[i]
-	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), b.entryLists[i].objects} {
+func (t *Table) content(buf []byte, i int) []byte {
+	m := &t.b.images[i]
+	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), t.b.entryLists[i].objects} {
 		buf = le.AppendUint64(buf, uint64(v))
 	}
-	buf = appendText(appendText(buf, []byte(m.mask)), b.text(i))
-	for _, e := range b.entries(i) {
+	buf = appendText(appendText(buf, []byte(m.mask)), t.b.text(i))
+	for _, e := range t.b.entries(i) {
 		buf = appendText(append(buf, bit(e.isShape)), e.data)
 	}
 	return buf
