@@ -84,13 +84,11 @@ func searchNow(ctx context.Context, path string, o Options) (*Found, error) {
 	}
 	file := about.file(&o)
 	found, err := load(ctx, file, images, &o)
+	if err == nil && found == nil {
+		found, err = findAndKeep(ctx, path, file, images, &o)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if found == nil {
-		if found, err = findAndKeep(ctx, path, file, images, &o); err != nil {
-			return nil, err
-		}
 	}
 	found.options = o
 	if err := found.mapLabels(o.LabelMap); err != nil {
