@@ -3,6 +3,7 @@ package target
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -21,6 +22,7 @@ type Builder struct {
 	entryLists []entryList // by image
 	arrays     [][]string  // paths by column and image; "": none
 	memory     memory      // of entries, each preceded by the place of the image's previous entry
+	whole      []byte      // the file that was loaded, in memory; nil: none
 	err        error       // the first, of memory
 	most       int         // most keypoints of an object
 	visible    bool        // some object has a visible part
@@ -33,15 +35,17 @@ type image struct {
 	path          string
 	mask          string
 	bad           string
-	text          place
+	text          []byte
+	kept          []byte // the loaded digest, see sumOf, and entries
 	height, width int32
 	oriented      bool
+	changed       bool // since it was loaded, except for entries
 }
 
 // entryList is the part of an image's data that changes with each entry. It is small, because
 // images come in any order.
 type entryList struct {
-	last    place // of the last entry
+	last    place // of the last entry, unless it was loaded
 	objects int32 // number of objects
 }
 
@@ -71,7 +75,7 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 		b.entryLists = append(b.entryLists, entryList{})
 	}
 	if m := &b.images[i]; height > 0 && width > 0 && m.height == 0 {
-		m.height, m.width, m.oriented = int32(height), int32(width), oriented
+		m.height, m.width, m.oriented, m.changed = int32(height), int32(width), oriented, true
 	}
 	return i
 }
@@ -80,14 +84,14 @@ func (b *Builder) Image(path string, height, width int, oriented bool) int {
 func (b *Builder) Has(path string) bool { _, known := b.byPath[path]; return known }
 
 // Len is the number of images, and Path the path of image i.
-func (b *Builder) Len() int { return len(b.byPath) }
+func (b *Builder) Len() int { return len(b.images) }
 
 func (b *Builder) Path(i int) string { return b.images[i].path }
 
 // Says reports whether anything is annotated of image i, if only something bad.
 func (b *Builder) Says(i int) bool {
 	m := &b.images[i]
-	says := m.bad != "" || m.mask != "" || m.text != nowhere || b.entryLists[i].last != nowhere
+	says := m.bad != "" || m.mask != "" || m.text != nil || b.entryLists[i].last != nowhere || len(m.kept) > sha256.Size
 	for column := range b.arrays {
 		says = says || b.array(i, column) != ""
 	}
@@ -102,7 +106,7 @@ func (b *Builder) Objects() (n int) {
 	return n
 }
 
-// Relabel changes the labels of all objects; k counts those of an image.
+// Relabel changes the labels of all objects; k counts those of an image. None may have been loaded.
 func (b *Builder) Relabel(to func(image, k int, label int32) int32) {
 	for i := range b.images {
 		k := 0
@@ -130,12 +134,23 @@ func (b *Builder) Object(image int, o Object) {
 // Shape adds a part of the mask of an image without a mask file. The Builder copies it.
 func (b *Builder) Shape(image int, s Shape) { b.addEntry(image, entry{true, s.encode()}) }
 
-// addEntry adds an entry to an image; false: the entry is invalid.
-func (b *Builder) addEntry(i int, e entry) bool {
+// addEntry adds an entry to an image.
+func (b *Builder) addEntry(i int, e entry) {
 	s := &b.entryLists[i]
 	b.room.Bytes = le.AppendUint64(b.room.Bytes[:0], uint64(s.last))
 	e.encode(&b.room)
-	s.last = b.put(b.room.Bytes)
+	to, at, err := b.memory.take(len(b.room.Bytes))
+	if err != nil {
+		b.err = cmp.Or(b.err, err)
+		return
+	}
+	copy(to, b.room.Bytes)
+	s.last = at
+	b.count(s, e)
+}
+
+// count counts an entry of an image; false: the entry is invalid.
+func (b *Builder) count(s *entryList, e entry) bool {
 	if e.isShape {
 		return isShape(e.data)
 	}
@@ -145,29 +160,27 @@ func (b *Builder) addEntry(i int, e entry) bool {
 	return ok
 }
 
-// put copies a piece to the Builder's memory.
-func (b *Builder) put(piece []byte) place {
-	to, at, err := b.memory.take(len(piece))
-	b.err = cmp.Or(b.err, err)
-	copy(to, piece)
-	return at
-}
-
 // entries returns the entries of image i, in the order in which they came.
 func (b *Builder) entries(i int) (all []entry) {
-	s := b.entryLists[i]
+	kept, s := b.images[i].kept, b.entryLists[i]
 	all = make([]entry, 0, s.objects)
+	for d := (facts.Decoder{Bytes: kept[min(sha256.Size, len(kept)):]}); len(d.Bytes) > 0; {
+		all = append(all, nextEntry(&d))
+	}
+	n := len(all)
 	for at := s.last; at != nowhere; {
 		piece := b.memory.at(at)
 		all = append(all, nextEntry(&facts.Decoder{Bytes: piece[placeBytes:]}))
 		at = place(le.Uint64(piece))
 	}
-	slices.Reverse(all)
+	slices.Reverse(all[n:])
 	return all
 }
 
 // Mask sets the path of an image's mask, in the dataset of masks.
-func (b *Builder) Mask(image int, path string) { b.images[image].mask = path }
+func (b *Builder) Mask(image int, path string) {
+	b.images[image].mask, b.images[image].changed = path, true
+}
 
 // Array sets the path of an image's array, in the dataset of a column.
 func (b *Builder) Array(image, column int, path string) {
@@ -193,50 +206,37 @@ func (b *Builder) Text(image int, object []byte) {
 	if !utf8.Valid(object) {
 		object = []byte(string([]rune(string(object))))
 	}
-	if had := b.text(image); had != nil {
-		object = joined(had, object)
+	to := &b.images[image].text
+	b.images[image].changed = true
+	defer func() {
+		if len(*to) > maxText {
+			*to = nil
+			b.Bad(image, fmt.Sprintf("its text has more than %d bytes", maxText))
+		}
+	}()
+	if *to == nil {
+		var line bytes.Buffer // without line ends
+		if json.Compact(&line, object) != nil || line.Bytes()[0] != '{' {
+			b.Bad(image, "its text is no JSON object")
+			return
+		}
+		*to = line.Bytes()
+		return
 	}
-	var line bytes.Buffer // without line ends
-	switch {
-	case json.Compact(&line, object) != nil || line.Bytes()[0] != '{':
-		b.Bad(image, "its text is no JSON object")
-	case line.Len() > maxText:
-		b.images[image].text = nowhere
-		b.Bad(image, fmt.Sprintf("its text has more than %d bytes", maxText))
-	default:
-		b.setText(image, line.Bytes())
-	}
-}
-
-func (b *Builder) setText(image int, line []byte) {
-	b.images[image].text = b.put(append(le.AppendUint32(nil, uint32(len(line))), line...))
-}
-
-// text is the text of an image; nil: none.
-func (b *Builder) text(image int) []byte {
-	at := b.images[image].text
-	if at == nowhere {
-		return nil
-	}
-	piece := b.memory.at(at)
-	n := le.Uint32(piece)
-	return piece[4:][:n:n]
-}
-
-// joined joins the fields of two JSON objects; nil: one of them is none.
-func joined(one, other []byte) (all []byte) {
 	var had, has map[string]json.RawMessage
-	if json.Unmarshal(one, &had) != nil || json.Unmarshal(other, &has) != nil {
-		return nil
+	if json.Unmarshal(*to, &had) != nil || json.Unmarshal(object, &has) != nil {
+		b.Bad(image, "its text is no JSON object")
+		return
 	}
 	for key, value := range has {
-		if before, known := had[key]; known {
-			value, _ = json.Marshal(append(listOf(before), listOf(value)...)) // what was read can be written
+		before, known := had[key]
+		if !known {
+			had[key] = value
+			continue
 		}
-		had[key] = value
+		had[key], _ = json.Marshal(append(listOf(before), listOf(value)...)) // values that were read can be written
 	}
-	all, _ = json.Marshal(had)
-	return all
+	*to, _ = json.Marshal(had)
 }
 
 // listOf returns a JSON list, or a list with the value.
@@ -261,10 +261,9 @@ func (b *Builder) Table(n int, name func(i int) string) (*Table, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	t := &Table{b: b, image: make([]int32, n), none: int32(len(b.images)), Keypoints: b.most}
-	b.images, b.entryLists = append(b.images, image{}), append(b.entryLists, entryList{})
+	t := &Table{b: b, image: make([]int32, n), Keypoints: b.most}
 	for i := range n {
-		t.image[i] = t.none
+		t.image[i] = -1
 		if at, known := b.byPath[name(i)]; known {
 			t.image[i] = int32(at)
 		}

@@ -1,7 +1,9 @@
 package target
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +18,9 @@ import (
 
 // The content of a Builder can be kept in a file of package facts, so that annotations need not be
 // read again: first the caller's own record, then the images, one after another, each with its
-// entries.
+// digest and its entries. A Builder that is loaded has the file's bytes in an unnamed file of its
+// own: touching a mapping of the file itself would end the process once somebody has truncated it,
+// or, over a network, replaced it.
 
 // Kinds of records.
 const (
@@ -38,7 +42,7 @@ type keptAbout struct {
 
 // Save stores the Builder's content and the caller's record, replacing any file at a path.
 func (b *Builder) Save(path string, about json.RawMessage) error {
-	first, err := json.Marshal(keptAbout{about, b.Len(), len(b.arrays)})
+	first, err := json.Marshal(keptAbout{about, len(b.images), len(b.arrays)})
 	if err = cmp.Or(b.err, err); err != nil {
 		return err
 	}
@@ -46,12 +50,12 @@ func (b *Builder) Save(path string, about json.RawMessage) error {
 		w := facts.NewWriter(f)
 		w.Put(aboutRecord, first)
 		var e facts.Encoder
-		for i := range b.Len() {
+		for i := range b.images {
 			b.encodeImage(&e, i)
 			if len(e.Bytes) > math.MaxInt32 {
 				return errors.New("there is too much of one image")
 			}
-			if len(e.Bytes) > blockBytes || i == b.Len()-1 {
+			if len(e.Bytes) > blockBytes || i == len(b.images)-1 {
 				w.Put(imagesRecord, e.Bytes)
 				e.Bytes = e.Bytes[:0]
 			}
@@ -60,13 +64,13 @@ func (b *Builder) Save(path string, about json.RawMessage) error {
 	})
 }
 
-// encodeImage appends image i.
+// encodeImage appends image i, with its digest.
 func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	m := &b.images[i]
 	e.Int(int64(m.height))
 	e.Int(int64(m.width))
 	e.Byte(bit(m.oriented))
-	for _, text := range []string{m.path, m.mask, string(b.text(i)), m.bad} {
+	for _, text := range []string{m.path, m.mask, string(m.text), m.bad} {
 		e.Text(text)
 	}
 	for column := range b.arrays {
@@ -74,6 +78,7 @@ func (b *Builder) encodeImage(e *facts.Encoder, i int) {
 	}
 	entries := b.entries(i)
 	e.Int(int64(len(entries)))
+	e.Bytes = append(e.Bytes, b.sumOf(i, entries)...)
 	for _, one := range entries {
 		one.encode(e)
 	}
@@ -86,30 +91,42 @@ func Load(path string) (b *Builder, about json.RawMessage, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	b = NewBuilder(filepath.Dir(path))
-	if chunk, err := b.memory.inFile(int(min(size, math.MaxInt32))); err == nil {
-		b.memory.chunks = [][]byte{chunk}
-	} else { // the directory may be another's, or the disk full
-		b.memory.dir = ""
+	if size == 0 || size > math.MaxInt {
+		return nil, nil, fmt.Errorf("%s: %w", path, ErrKept)
 	}
-	if about, err = b.read(f, size); err != nil {
+	b = NewBuilder(filepath.Dir(path))
+	whole, err := b.memory.inFile(int(size))
+	if err != nil { // the directory may be another's, or the disk full
+		whole = make([]byte, size)
+	}
+	b.memory.chunks, b.memory.used, b.memory.dir = [][]byte{whole}, len(whole), ""
+	whole = whole[:size]
+	if _, err = io.ReadFull(f, whole); err == nil {
+		about, err = b.open(whole)
+	}
+	if err != nil {
 		_ = b.Close()
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return b, about, nil
 }
 
-// read reads a file, and checks everything that the rest of the package relies on.
-func (b *Builder) read(f io.Reader, size int64) (json.RawMessage, error) {
+// open reads a file, and checks everything that the rest of the package relies on.
+func (b *Builder) open(whole []byte) (json.RawMessage, error) {
+	b.whole = whole
 	var about *keptAbout
-	err := facts.Read(f, size, func(kind byte, payload []byte, _ int64) error {
-		d, good := facts.Decoder{Bytes: payload}, about != nil
+	err := facts.Read(bytes.NewReader(whole), int64(len(whole)), func(kind byte, payload []byte, at int64) error {
+		d, good := facts.Decoder{Bytes: whole[at:][:len(payload)]}, about != nil
 		switch {
 		case kind == aboutRecord && about == nil:
-			good = json.Unmarshal(payload, &about) == nil && about != nil
+			good = json.Unmarshal(payload, &about) == nil && about != nil && about.Images >= 0
+			if good {
+				most := min(about.Images, len(whole)/sha256.Size)
+				b.images, b.entryLists, b.byPath = make([]image, 0, most), make([]entryList, 0, most), make(map[string]int, most)
+			}
 		case kind == imagesRecord && good:
 			for good && len(d.Bytes) > 0 {
-				good = b.readImage(&d, about.Arrays)
+				good = b.openImage(&d, about.Arrays)
 			}
 		default:
 			good = false
@@ -117,38 +134,42 @@ func (b *Builder) read(f io.Reader, size int64) (json.RawMessage, error) {
 		if !good {
 			return ErrKept
 		}
-		return b.err
+		return nil
 	})
-	if b.err != nil {
-		return nil, b.err
-	}
-	if err != nil || about == nil || b.Len() != about.Images {
+	if err != nil || about == nil || len(b.images) != about.Images {
 		return nil, ErrKept
 	}
 	return about.About, nil
 }
 
-// readImage reads the next image.
-func (b *Builder) readImage(d *facts.Decoder, arrays int) bool {
-	height, width, oriented := d.Within(math.MaxInt32), d.Within(math.MaxInt32), d.Byte() == 1
-	path, mask, text, bad := string(d.Text()), string(d.Text()), d.Text(), string(d.Text())
-	if b.Has(path) || d.Bad || len(text) > maxText {
-		return false
+// openImage reads the next image.
+func (b *Builder) openImage(d *facts.Decoder, arrays int) bool {
+	i, s, m := len(b.images), entryList{}, image{height: int32(d.Within(math.MaxInt32)), width: int32(d.Within(math.MaxInt32))}
+	m.oriented, m.path, m.mask = d.Byte() == 1, string(d.Text()), string(d.Text())
+	if m.text = d.Text(); len(m.text) == 0 {
+		m.text = nil
 	}
-	i := b.Image(path, int(height), int(width), oriented)
-	b.images[i].mask, b.images[i].bad = mask, bad
-	if len(text) > 0 {
-		b.setText(i, text)
-	}
+	m.bad = string(d.Text())
 	for column := 0; column < arrays && !d.Bad; column++ {
 		if path := d.Text(); len(path) > 0 {
 			b.Array(i, column, string(path))
 		}
 	}
-	for range d.Within(int64(len(d.Bytes))) {
-		if e := nextEntry(d); d.Bad || !b.addEntry(i, e) {
+	n := d.Within(int64(len(d.Bytes)))
+	m.kept = d.Bytes
+	for range sha256.Size {
+		d.Byte()
+	}
+	for range n {
+		if e := nextEntry(d); d.Bad || !b.count(&s, e) {
 			return false
 		}
 	}
-	return !d.Bad
+	m.kept = m.kept[:len(m.kept)-len(d.Bytes)]
+	if _, twice := b.byPath[m.path]; twice || d.Bad || len(m.text) > maxText {
+		return false
+	}
+	b.byPath[m.path] = i
+	b.images, b.entryLists = append(b.images, m), append(b.entryLists, s)
+	return true
 }

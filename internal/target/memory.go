@@ -49,7 +49,7 @@ func (m *memory) take(n int) (piece []byte, at place, err error) {
 func (m *memory) at(p place) []byte { return m.chunks[p>>chunkAt-1][uint32(p):] }
 
 func (m *memory) chunk(n int) (p []byte, err error) {
-	if m.dir == "" || m.file == nil && len(m.chunks) < heapChunks && n == chunkBytes {
+	if m.dir == "" || len(m.chunks) < heapChunks && n == chunkBytes {
 		return make([]byte, n), nil
 	}
 	return m.inFile(n)

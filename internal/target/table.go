@@ -13,8 +13,7 @@ type Table struct {
 	Keypoints int // most keypoints of an object
 
 	b     *Builder
-	image []int32 // by row
-	none  int32   // of rows without one
+	image []int32 // by row; -1: none
 
 	// size is the size of a row's upright image, if coordinates are fractions of it; nil: unknown.
 	size func(row int) (height, width int)
@@ -23,8 +22,16 @@ type Table struct {
 	digest string
 }
 
+// none is the image of rows without one.
+var none image
+
 // of returns the image of a row.
-func (t *Table) of(row int) *image { return &t.b.images[t.image[row]] }
+func (t *Table) of(row int) *image {
+	if i := t.image[row]; i >= 0 {
+		return &t.b.images[i]
+	}
+	return &none
+}
 
 // Bad is what is wrong with a row's annotations; "": nothing.
 func (t *Table) Bad(row int) string { return t.of(row).bad }
@@ -33,10 +40,15 @@ func (t *Table) Bad(row int) string { return t.of(row).bad }
 func (t *Table) Mask(row int) string { return t.of(row).mask }
 
 // Text is a row's JSON object; nil: none.
-func (t *Table) Text(row int) []byte { return t.b.text(int(t.image[row])) }
+func (t *Table) Text(row int) []byte { return t.of(row).text }
 
 // Array is the path of a row's array in the dataset of a column; "": none.
-func (t *Table) Array(row, column int) string { return t.b.array(int(t.image[row]), column) }
+func (t *Table) Array(row, column int) string {
+	if i := t.image[row]; i >= 0 {
+		return t.b.array(int(i), column)
+	}
+	return ""
+}
 
 // Size is the size of the annotated image, 0 if unknown, and whether coordinates refer to the
 // upright image, if both are possible.
@@ -65,12 +77,17 @@ func (t *Table) scale(row int) (height, width int) {
 }
 
 // Count counts a row's objects.
-func (t *Table) Count(row int) int { return int(t.b.entryLists[t.image[row]].objects) }
+func (t *Table) Count(row int) int {
+	if i := t.image[row]; i >= 0 {
+		return int(t.b.entryLists[i].objects)
+	}
+	return 0
+}
 
 // Objects returns a row's objects, in the order of the annotations.
 func (t *Table) Objects(row int) (list []Object) {
 	h, w := t.scale(row)
-	for _, e := range t.b.entries(int(t.image[row])) {
+	for _, e := range t.entries(row) {
 		if e.isShape {
 			continue
 		}
@@ -95,12 +112,20 @@ func (o *Object) scale(h, w float32) {
 
 // Shapes are the shapes of which a row's mask is drawn.
 func (t *Table) Shapes(row int) (list []Shape) {
-	for _, e := range t.b.entries(int(t.image[row])) {
+	for _, e := range t.entries(row) {
 		if e.isShape {
 			list = append(list, decodeShape(e.data))
 		}
 	}
 	return list
+}
+
+// entries returns the entries of a row's image.
+func (t *Table) entries(row int) []entry {
+	if i := t.image[row]; i >= 0 {
+		return t.b.entries(int(i))
+	}
+	return nil
 }
 
 // HasVisible reports whether any object has a visible part.
@@ -114,6 +139,9 @@ func (t *Table) MemoryBytes() int64 {
 	for i := range b.images {
 		m := &b.images[i]
 		n += perPath + int64(unsafe.Sizeof(*m)+unsafe.Sizeof(entryList{})) + int64(len(m.path)+len(m.mask)+len(m.bad))
+		if b.whole == nil || m.changed { // otherwise, the text is in the mapped file
+			n += int64(len(m.text))
+		}
 	}
 	for _, column := range b.arrays {
 		n += 16 * int64(len(column))
@@ -132,18 +160,17 @@ func (t *Table) Digest() string {
 }
 
 func (t *Table) sum() string {
-	all := sha256.New()
-	var buf []byte
+	sum, buf := sha256.New(), []byte(nil)
 	for row, i := range t.image {
-		all.Write([]byte{bit(i != t.none), bit(t.Bad(row) != "")})
-		if i != t.none {
+		buf = append(buf[:0], bit(i >= 0), bit(t.Bad(row) != ""))
+		if i >= 0 {
 			h, w := t.scale(row)
-			buf = t.content(buf[:0], int(i))
-			sum := sha256.Sum256(buf)
-			all.Write(le.AppendUint64(sum[:], uint64(h)<<32|uint64(w)))
+			buf = append(buf, t.b.sumOf(int(i), nil)...)
+			buf = le.AppendUint64(buf, uint64(h)<<32|uint64(w))
 		}
+		sum.Write(buf)
 	}
-	return hex.EncodeToString(all.Sum(nil))
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 func bit(on bool) byte {
@@ -153,17 +180,26 @@ func bit(on bool) byte {
 	return 0
 }
 
-// content appends the annotations of image i, without its path and what is bad about it.
-func (t *Table) content(buf []byte, i int) []byte {
-	m := &t.b.images[i]
-	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), t.b.entryLists[i].objects} {
+// sumOf is a digest of the annotations of image i, without its path and what is bad about it.
+// entries are the image's; nil: they must still be found.
+func (b *Builder) sumOf(i int, entries []entry) []byte {
+	m, s := &b.images[i], b.entryLists[i]
+	if m.kept != nil && !m.changed && s.last == nowhere {
+		return m.kept[:sha256.Size]
+	}
+	if entries == nil {
+		entries = b.entries(i)
+	}
+	var buf []byte
+	for _, v := range []int32{m.height, m.width, int32(bit(m.oriented)), s.objects} {
 		buf = le.AppendUint64(buf, uint64(v))
 	}
-	buf = appendText(appendText(buf, []byte(m.mask)), t.b.text(i))
-	for _, e := range t.b.entries(i) {
+	buf = appendText(appendText(buf, []byte(m.mask)), m.text)
+	for _, e := range entries {
 		buf = appendText(append(buf, bit(e.isShape)), e.data)
 	}
-	return buf
+	sum := sha256.Sum256(buf)
+	return sum[:]
 }
 
 func appendText(to, text []byte) []byte {
