@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// A bench is where scenarios run programs and hold contests, with the datasets that they share. They
-// use it as tests use testing.T: check and must end a scenario that cannot go on, and later takes
-// functions that are called even then.
+// A bench is where scenarios run programs and hold contests, with the datasets that they share.
+// They use it as tests use testing.T: check and must end a scenario that cannot go on, and later
+// takes functions that are called even then.
 type bench struct {
 	options
 	ctx   context.Context // until the run is interrupted

@@ -18,8 +18,8 @@ import (
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// A peer is a way to make batches of crops, which a Python process consumes: a mount of batchfs, or an
-// alternative to it that reads the same files. The best number of workers is found first.
+// A peer is a way to make batches of crops, which a Python process consumes: a mount of batchfs, or
+// an alternative to it that reads the same files. The best number of workers is found first.
 type peer struct {
 	name    string
 	wanted  float64 // speedup of batchfs over it; none if 0
