@@ -12,13 +12,18 @@ import (
 	"strings"
 )
 
-// A bench is where scenarios run programs and hold contests, with the datasets that they share.
-// They use it as tests use testing.T: check and must end a scenario that cannot go on, and later
-// takes functions that are called even then.
-type bench struct {
+// A stage is where scenarios run programs and hold contests. They use it as tests use testing.T:
+// check and must end a scenario that cannot go on, and later takes functions that are called even
+// then.
+type stage struct {
 	options
-	ctx   context.Context // until the run is interrupted
-	ends  []func() error  // what is left to end
+	ctx  context.Context // until the run is interrupted
+	ends []func() error  // what is left to end
+}
+
+// A bench is a stage with the datasets that the scenarios of a run share, and mounts of them.
+type bench struct {
+	stage
 	made  map[string]*pictures
 	mixes map[*pipeline]*mixData
 }
@@ -54,32 +59,34 @@ func catch(work func()) (err error) {
 }
 
 // within does some work, and then calls the functions that the work gave to later.
-func (b *bench) within(work func()) error {
-	n := len(b.ends)
+func (s *stage) within(work func()) error {
+	n := len(s.ends)
 	err := catch(work)
-	for _, end := range slices.Backward(b.ends[n:]) {
+	for _, end := range slices.Backward(s.ends[n:]) {
 		err = errors.Join(err, end())
 	}
-	b.ends = b.ends[:n]
+	s.ends = s.ends[:n]
 	return err
 }
 
 // later has a function called when the current work is over. The last one is called first.
-func (b *bench) later(end func() error) { b.ends = append(b.ends, end) }
+func (s *stage) later(end func() error) { s.ends = append(s.ends, end) }
 
 // print prints rows of the table.
-func (b *bench) print(rows ...row) {
+func (s *stage) print(rows ...row) {
 	for _, r := range rows {
-		fmt.Println(r)
+		if r.missing == nil || !r.quiet {
+			fmt.Println(r)
+		}
 	}
 }
 
 // cache is the directory of the index.
-func (b *bench) cache() string { return filepath.Join(b.work, "cache") }
+func (s *stage) cache() string { return filepath.Join(s.work, "cache") }
 
 // command runs a command of batchfs and returns what it prints.
-func (b *bench) command(args ...string) []byte {
-	cmd := exec.CommandContext(b.ctx, b.batchfs, args...)
+func (s *stage) command(args ...string) []byte {
+	cmd := exec.CommandContext(s.ctx, s.batchfs, args...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

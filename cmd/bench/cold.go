@@ -30,7 +30,7 @@ import (
 // coldEpochs compares cold epochs with the lesser of two rates: that of the same epochs from the
 // page cache, and that of the disk.
 func coldEpochs(b *bench) {
-	jpegs, mixed := b.photos().Root, filepath.Join(b.work, "mixed") // of its photos, 4 of 10 are stored raw
+	jpegs, mixed := b.photos().Root(), filepath.Join(b.work, "mixed") // of its photos, 4 of 10 are stored raw
 	b.command("convert", "--raw-ratio", "0.4", jpegs, mixed)
 	b.command("index", mixed)
 	for _, c := range []struct {
@@ -39,7 +39,7 @@ func coldEpochs(b *bench) {
 	}{
 		{"JPEG, random-resized-crop 224", jpegs, crops64},
 		{"JPEG in its own size", jpegs, shuffled(64, ownSize...)},
-		{"PNG 2048x1024 in its own size", b.cityscapes().Root, large},
+		{"PNG 2048x1024 in its own size", b.cityscapes().Root(), large},
 		{"JPEG, 4 of 10 raw, in its own size", mixed, shuffled(64, ownSize...)},
 	} {
 		r := b.hold(c.what, 0,
@@ -118,7 +118,7 @@ func coldWorkers(b *bench) {
 		var sides []contender
 		for _, n := range []string{"2", "4", "8", "16", "32"} {
 			flags := slices.Concat(source.flags, []string{"--workers", n})
-			sides = append(sides, source.from(mount{dataset: b.photos().Root, flags: flags}))
+			sides = append(sides, source.from(mount{dataset: b.photos().Root(), flags: flags}))
 		}
 		r := b.hold("workers, "+source.name, 0, sides...)
 		var all []series
@@ -136,7 +136,7 @@ func coldWorkers(b *bench) {
 // bandwidth and the rate from the page cache. The mount limits itself, or a control group limits
 // it.
 func coldThrottled(b *bench) {
-	root := b.photos().Root
+	root := b.photos().Root()
 	sides := []contender{b.fromPages(mount{dataset: root, flags: warm(crops64)})}
 	var whats []string
 	var most []float64 // images a second
@@ -165,7 +165,7 @@ func coldThrottled(b *bench) {
 func coldQuota(b *bench) {
 	all := float64(runtime.NumCPU())
 	quota := 0.75 * all
-	m := mount{dataset: b.photos().Root, flags: warm(crops64)}
+	m := mount{dataset: b.photos().Root(), flags: warm(crops64)}
 	plain := b.fromPages(m)
 	m.limit = func(g *cgroup) error { return g.limitCPU(quota) }
 	limited := b.fromPages(m)
@@ -181,7 +181,7 @@ func coldMemory(b *bench) {
 	for _, batch := range []int{1, 4, 32, 256} {
 		side := func(workers string) contender {
 			flags := cold(shuffled(batch, trainingCrop...), []string{"--workers", workers})
-			return b.fresh(b.photos().Root, flags, b.oneEpoch)
+			return b.fresh(b.photos().Root(), flags, b.oneEpoch)
 		}
 		what := fmt.Sprintf("peak memory, batches of %d: 32 workers / 1", batch)
 		r := b.hold(what, 1, side("32"), side("1"))
@@ -195,7 +195,7 @@ func coldSlow(b *bench) {
 	const delay = 20 * time.Millisecond
 	side := func(delay time.Duration) contender {
 		return contender{start: func() turn {
-			dir := slowly(b, b.photos().Root, delay)
+			dir := slowly(b, b.photos().Root(), delay)
 			return b.training(mount{dataset: dir, flags: cold(crops64)}).start()
 		}}
 	}

@@ -45,7 +45,7 @@ func compareCommits(b *bench) {
 		check(errors.New("needs a commit: -compare COMMIT"))
 	}
 	older := build(b, b.compare)
-	jpegs, pngs := b.photos().Root, b.cityscapes().Root // not before it is known that the older one can be built
+	jpegs, pngs := b.photos().Root(), b.cityscapes().Root() // not before it is known that the older one can be built
 	for _, c := range []struct {
 		what string
 		from func(mount) contender
@@ -106,10 +106,10 @@ func (b *bench) readers(program, dataset string) contender {
 	)
 	return contender{start: func() turn {
 		m := b.mount(program, dataset, warm(shuffled(16, trainingCrop...), []string{"--shards", strconv.Itoa(many)}))
-		all := trainingsOf(m, many)
-		for i, t := range all {
-			must(t.Take(b.ctx, t.Batches))
-			t.Pause = slowest * time.Duration(i) / (many - 1)
+		all := readersOf(m, many)
+		for i, r := range all {
+			must(r.Take(b.ctx, r.Batches))
+			r.pause = slowest * time.Duration(i) / (many - 1)
 		}
 		m.Pause()
 		return func() figures {
@@ -120,11 +120,11 @@ func (b *bench) readers(program, dataset string) contender {
 			}))
 			f := figures{least: 1}
 			var waits []float64
-			for _, t := range all {
-				waits = slices.Concat(waits, t.Waits)
-				f[rate] += imagesOf(t) / turnFor.Seconds()
-				if t.Pause > 0 {
-					f[least] = min(f[least], busy(t, 0))
+			for _, r := range all {
+				waits = slices.Concat(waits, r.waits)
+				f[rate] += r.images() / turnFor.Seconds()
+				if r.pause > 0 {
+					f[least] = min(f[least], r.busy(0))
 				}
 			}
 			f[slow] = quantile(waits, .99)

@@ -74,13 +74,13 @@ func (c contender) inside(something func(work func())) contender {
 
 // hold holds a contest of some rounds, by default as many as -rounds says. Contenders take turns,
 // so that a slowdown of the machine affects all of them.
-func (b *bench) hold(what string, rounds int, contenders ...contender) (r results) {
-	err := b.within(func() {
+func (s *stage) hold(what string, rounds int, contenders ...contender) (r results) {
+	err := s.within(func() {
 		turns := make([]turn, len(contenders))
 		r = make(results, len(contenders))
 		attempt := func(i int, do func()) { // others go on without an optional contender
 			err := catch(do)
-			if !contenders[i].optional || b.ctx.Err() != nil {
+			if !contenders[i].optional || s.ctx.Err() != nil {
 				check(err)
 			}
 			r[i].missing = err
@@ -88,7 +88,7 @@ func (b *bench) hold(what string, rounds int, contenders ...contender) (r result
 		for i, one := range contenders {
 			attempt(i, func() { turns[i] = one.start() })
 		}
-		rounds := cmp.Or(rounds, b.rounds)
+		rounds := cmp.Or(rounds, s.rounds)
 		for round := range rounds {
 			for k := range turns { // who goes first alternates
 				i := (k + round) % len(turns)

@@ -12,7 +12,7 @@ import (
 // TestTurns: contenders take turns, who goes first alternates, and what was started is ended in the
 // opposite order. An optional contender that fails takes no more turns, and has no figures.
 func TestTurns(t *testing.T) {
-	b := &bench{ctx: t.Context(), options: options{rounds: 3}}
+	b := &stage{ctx: t.Context(), options: options{rounds: 3}}
 	var log []string
 	side := func(name string) contender {
 		n := 0.

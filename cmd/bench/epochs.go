@@ -28,7 +28,7 @@ func finishedBatches(b *bench) {
 	const wanted = 0.95
 	mapped, read, reads := figure{"mapped", "x", 1}, figure{"read", "x", 1}, figure{"reads", "", 1}
 	args := append([]string{"bench", "--json", "--rounds", "1", "--batches", "1", "--read-path", "passthrough"}, warm()...)
-	args = append(args, b.photos().Root)
+	args = append(args, b.photos().Root())
 	r := b.hold("batchfs bench", 3*b.rounds, ready(func() figures {
 		var found struct {
 			Mapped float64 `json:"finished_mapped_ratio"`
@@ -99,9 +99,9 @@ func againstC(ways []way) func(*bench) {
 			p := w.set(b)
 			c := b.c(runtime.NumCPU(), p.files)
 			keeping := func(form string) contender {
-				return b.training(mount{dataset: p.Root, flags: kept(p, form, w.flags), warmup: 2})
+				return b.training(mount{dataset: p.Root(), flags: kept(p, form, w.flags), warmup: 2})
 			}
-			sides := []contender{c, b.training(mount{dataset: p.Root, flags: warm(w.flags), read: w.read}), c}
+			sides := []contender{c, b.training(mount{dataset: p.Root(), flags: warm(w.flags), read: w.read}), c}
 			if w.packed {
 				sides = []contender{c, keeping("packed"), c, keeping("encoded")}
 			}
@@ -125,7 +125,7 @@ func packing(b *bench) {
 	first, two := figure{"first", "s", 1}, figure{"two", "s", 1}
 	firstCost, twoCost := figure{"first cost", "s", 1}, figure{"two cost", "s", 1}
 	side := func(form string) contender {
-		return b.fresh(b.photos().Root, kept(b.photos(), form, crops), func(m *daemon.Mount, f figures) {
+		return b.fresh(b.photos().Root(), kept(b.photos(), form, crops), func(m *daemon.Mount, f figures) {
 			t := must(throughput.NewTraining(m, 0, throughput.Mapped))
 			began := time.Now()
 			for _, until := range [][2]figure{{first, firstCost}, {two, twoCost}} {
@@ -160,7 +160,7 @@ func scaling(b *bench) {
 	}
 	var sides []contender // C and batchfs on one core, then both on two
 	for n := 1; n <= 2; n++ {
-		mounted := b.training(mount{dataset: b.photos().Root, flags: warm(own)})
+		mounted := b.training(mount{dataset: b.photos().Root(), flags: warm(own)})
 		sides = append(sides, b.c(n, b.photos().files).on(cpus[:n]), mounted.on(cpus[:n]))
 	}
 	r := b.hold("one core and two", 0, sides...)
@@ -172,7 +172,7 @@ func scaling(b *bench) {
 // files on all cores, also in a new process.
 func firstBatch(b *bench) {
 	files := b.photos().some(batchSize) // the first batch, since the order is not shuffled
-	first := b.fresh(b.photos().Root, warm([]string{"--batch-size", strconv.Itoa(batchSize)}), openFirst)
+	first := b.fresh(b.photos().Root(), warm([]string{"--batch-size", strconv.Itoa(batchSize)}), openFirst)
 	r := b.hold("first batch", 3*b.rounds, first, b.c(runtime.NumCPU(), files))
 	decoded := r.of(rate, 1).each(func(rate float64) float64 { return 1e3 * float64(len(files)) / rate })
 	const what = "open of the first batch after mount / decoding it on all cores"
@@ -186,7 +186,7 @@ func memoryByWorkers(b *bench) {
 	var sides []contender
 	for _, workers := range []string{"1", "2", "8", "32"} {
 		flags := warm([]string{"--batch-size", strconv.Itoa(batchSize), "--workers", workers})
-		sides = append(sides, b.fresh(b.photos().Root, flags, func(m *daemon.Mount, f figures) {
+		sides = append(sides, b.fresh(b.photos().Root(), flags, func(m *daemon.Mount, f figures) {
 			f[batch] = float64(must(os.Stat(m.Batch(0, 0, 0))).Size())
 			b.oneEpoch(m, f)
 		}))
@@ -256,7 +256,7 @@ func constantHits(b *bench) {
 	for _, policy := range []string{"constant", "static", "tinylfu"} {
 		cache := []string{"--cache-policy", policy, "--cache-size", fmt.Sprint(size)}
 		flags := slices.Concat(shuffled(batch, trainingCrop...), cache)
-		sides = append(sides, b.fresh(b.photos().Root, flags, func(m *daemon.Mount, f figures) {
+		sides = append(sides, b.fresh(b.photos().Root(), flags, func(m *daemon.Mount, f figures) {
 			b.readEpochs(m, 4, throughput.Mapped)
 			check(spreadOf(m, batch, f))
 		}))
@@ -279,7 +279,7 @@ func uncached(b *bench) {
 	var sides []contender
 	for _, none := range [][]string{{"--cache-size", "0"}, {"--cache-policy", "none"}} {
 		flags := slices.Concat(crops, []string{"--io", "buffered"}, none)
-		sides = append(sides, b.training(mount{dataset: b.photos().Root, flags: flags}))
+		sides = append(sides, b.training(mount{dataset: b.photos().Root(), flags: flags}))
 	}
 	r := b.hold("processor time", 4*b.rounds, sides...)
 	b.print(r.ratio("processor time an image, --cache-size 0 / no cache", cost, 0, 1).atMost(1.01))

@@ -148,7 +148,7 @@ func prepareMixes(b *bench, p *pipeline, set *pictures) *mixData {
 	}
 	for k := range n {
 		path := set.Path(k * set.images / n)
-		content := must(os.ReadFile(filepath.Join(set.Root, path)))
+		content := must(os.ReadFile(filepath.Join(set.Root(), path)))
 		write(filepath.Join(d.of(shard.Encoded), path), content)
 		d.encoded += int64(len(content))
 		d.paths, d.labels = append(d.paths, path), append(d.labels, set.Label(k*set.images/n))
@@ -265,11 +265,10 @@ func atStep(step time.Duration) figure { return figure{"with " + step.String(), 
 // imagesFor reads batches like a program that takes a given time for each, and measures how many
 // images a second it gets.
 func (f *field) imagesFor(t *throughput.Training, step time.Duration) float64 {
+	r := &reader{Training: t, pause: step}
 	must(t.Take(f.ctx, throughput.Ahead)) // made before at another pace
-	t.Pause = step
-	took := f.readAtOnce([]*throughput.Training{t}, func(_ int, took time.Duration) bool { return took >= turnFor })
-	t.Pause = 0
-	return imagesOf(t) / took.Seconds()
+	took := f.readAtOnce([]*reader{r}, func(_ int, took time.Duration) bool { return took >= turnFor })
+	return r.images() / took.Seconds()
 }
 
 // flags are those of a rival's mount.

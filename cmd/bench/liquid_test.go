@@ -14,7 +14,7 @@ import (
 
 // TestMixManifest: a manifest names the copy of each image in its form.
 func TestMixManifest(t *testing.T) {
-	b := bench{ctx: t.Context(), options: options{batchfs: "true"}} // it indexes nothing
+	b := bench{stage: stage{ctx: t.Context(), options: options{batchfs: "true"}}} // it indexes nothing
 	d := mixData{dir: t.TempDir()}
 	for i := range 40 {
 		d.paths, d.labels = append(d.paths, fmt.Sprintf("class/%02d.png", i)), append(d.labels, i%3)
@@ -35,7 +35,7 @@ func TestMixManifest(t *testing.T) {
 
 // TestField: equal rivals are one contender.
 func TestField(t *testing.T) {
-	b := &bench{options: options{batchfs: "a", libraries: "b"}}
+	b := &bench{stage: stage{options: options{batchfs: "a", libraries: "b"}}}
 	f := &field{bench: b, d: &mixData{pipeline: pipelines[0], encoded: 1000}, s: setting{mb: 600, cpus: 1, cached: 0.3}}
 	first, again := f.ours(alone(shard.Encoded)), f.ours(tenthsRaw(0))
 	for i, r := range []rival{first, f.liquid(alone(shard.Encoded)), again, f.coordl(), f.liquid(tenthsRaw(3))} {
@@ -84,7 +84,7 @@ func TestSpreadOfEpochs(t *testing.T) {
 
 // TestRealPhotos: there may be none; those there are are repeated.
 func TestRealPhotos(t *testing.T) {
-	b := bench{options: options{realPhotos: t.TempDir(), work: t.TempDir()}}
+	b := bench{stage: stage{options: options{realPhotos: t.TempDir(), work: t.TempDir()}}}
 	if b.real() != nil {
 		t.Error("there are photos")
 	}

@@ -60,7 +60,7 @@ type options struct {
 }
 
 func run(ctx context.Context) error {
-	b := &bench{ctx: ctx}
+	b := &bench{stage: stage{ctx: ctx}}
 	flag.StringVar(&b.batchfs, "batchfs", "bin/batchfs", "the batchfs `binary`")
 	flag.StringVar(&b.ceiling, "ceiling", "bin/ceiling", "the `binary` of ceiling/ceiling.c")
 	flag.StringVar(&b.libraries, "libraries", "bin/batchfs-libraries", "the `binary` of batchfs with the build tag libraries")
@@ -131,8 +131,8 @@ func (b *bench) measureAll(wanted []scenario) error {
 }
 
 // describeMachine prints where the figures are taken.
-func (b *bench) describeMachine() {
-	libraries, err := exec.CommandContext(b.ctx, b.ceiling, "-libraries").Output()
+func (s *stage) describeMachine() {
+	libraries, err := exec.CommandContext(s.ctx, s.ceiling, "-libraries").Output()
 	if err != nil {
 		libraries = []byte("unknown")
 	}
@@ -147,5 +147,5 @@ func (b *bench) describeMachine() {
 	if load > 1.5*float64(cpus) {
 		fmt.Println("WARNING: others work on this machine, so that these figures mean little")
 	}
-	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", b.rounds)
+	fmt.Printf("ratios are taken within one run, %d times; the median is printed, and the range beside it\n\n", s.rounds)
 }

@@ -37,22 +37,35 @@ var (
 // to float16.
 func h100s(b *bench) {
 	packed := filepath.Join(b.work, "packed photos")
-	b.command("convert", "--packed-ratio", "1", b.photos().Root, packed)
-	r := b.hold("emulated H100s", 0, everMore(b, b.photos().Root, ""), everMore(b, packed, ".bfs"))
+	b.command("convert", "--packed-ratio", "1", b.photos().Root(), packed)
+	r := b.hold("emulated H100s", 0, everMore(b, b.photos().Root(), ""), everMore(b, packed, ".bfs"))
 	what := fmt.Sprintf("emulated H100s, %v %% busy, ", 100*h100Busy)
 	for i, name := range []string{"encoded images, first epoch", "packed images, first epoch"} {
 		busy := r.row(what+name, busyH100s, i)
 		b.print(busy.noted("%v busy, one more: %v", r.of(busyShare, i), r.of(overShare, i)))
 	}
+	var peers []contender
 	list := folderPeers(b, []int{runtime.NumCPU()}, []int{runtime.NumCPU()})
 	for _, p := range list {
-		p.batch, p.pause = h100Batch, h100Step
+		p.batch = h100Batch
+		peers = append(peers, oneH100(b, p))
 	}
-	r = b.hold("one emulated H100", min(b.rounds, 2), b.consuming(h100Batches-1, list)...)
-	for i, p := range list { // whose images are not normalised
-		busy := r.of(rate, i).times(h100Step.Seconds() / h100Batch)
-		b.print(measured("one emulated H100, busy with "+p.name, "", busy).noted("%s", p.what))
+	r = b.hold("one emulated H100", min(b.rounds, 2), peers...)
+	for i, p := range list {
+		b.print(r.row("one emulated H100, busy with "+p.name, busyShare, i).noted("%s", p.what))
 	}
+}
+
+// oneH100 is a peer whose consumer is one emulated accelerator. Its images are not normalised.
+func oneH100(b *bench, p *peer) contender {
+	return contender{optional: true, start: func() turn {
+		c := b.bestOf(p, 1)
+		c.pause = h100Step
+		return func() figures {
+			f := c.turn(h100Batches - 1)
+			return figures{busyShare: f[rate] / h100Batch * h100Step.Seconds()}
+		}
+	}}
 }
 
 // everMore is a contender that mounts for more and more readers until they wait.
@@ -88,13 +101,13 @@ func busyReaders(b *bench, dataset string, n int) (least float64) {
 	least = 1
 	flags := append(warm(shuffled(h100Batch, trainingCrop...), asHalf), "--shards", strconv.Itoa(n))
 	check(b.within(func() {
-		all := trainingsOf(b.mount(b.batchfs, dataset, flags), n)
-		for _, t := range all {
-			t.Pause = h100Step
+		all := readersOf(b.mount(b.batchfs, dataset, flags), n)
+		for _, r := range all {
+			r.pause = h100Step
 		}
 		b.readAtOnce(all, func(batches int, _ time.Duration) bool { return batches >= h100Batches })
-		for _, t := range all {
-			least = min(least, busy(t, h100First))
+		for _, r := range all {
+			least = min(least, r.busy(h100First))
 		}
 	}))
 	return least

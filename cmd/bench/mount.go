@@ -127,15 +127,16 @@ func (b *bench) turn(m *mount, t *throughput.Training, waits *[]float64) figures
 		}
 	}
 	clocks(&before)
-	took := b.readAtOnce([]*throughput.Training{t}, func(batches int, took time.Duration) bool {
+	r := &reader{Training: t}
+	took := b.readAtOnce([]*reader{r}, func(batches int, took time.Duration) bool {
 		if m.time == 0 {
 			return batches >= t.Batches
 		}
 		return batches >= throughput.Ahead && took >= m.time
 	})
 	clocks(&after)
-	*waits = append(*waits, t.Waits...)
-	images := imagesOf(t)
+	*waits = append(*waits, r.waits...)
+	images := r.images()
 	f := figures{
 		rate: images / took.Seconds(), cost: (after[0] - before[0]) / images, other: (after[1] - before[1]) / images,
 		peak: peakOf(t.Mount), slow: quantile(*waits, .99),
@@ -228,42 +229,54 @@ func filesBelow(dir string) (files []string) {
 	return files
 }
 
-// trainingsOf read the first n shards.
-func trainingsOf(m *daemon.Mount, n int) (all []*throughput.Training) {
+// A reader reads one shard of a mount, like a training program.
+type reader struct {
+	*throughput.Training
+	pause time.Duration // what it does with each batch
+	waits []float64     // for each batch, in seconds
+}
+
+// readersOf are readers of the first n shards.
+func readersOf(m *daemon.Mount, n int) (all []*reader) {
 	for shard := range n {
-		all = append(all, must(throughput.NewTraining(m, shard, throughput.Mapped)))
+		all = append(all, &reader{Training: must(throughput.NewTraining(m, shard, throughput.Mapped))})
 	}
 	return all
 }
 
-// readAtOnce lets all read side by side until each has read and taken enough. It returns how long
-// that took.
-func (b *bench) readAtOnce(all []*throughput.Training, enough func(batches int, took time.Duration) bool) time.Duration {
+// readAtOnce lets all readers read side by side until each has read and taken enough. It returns
+// how long that took.
+func (b *bench) readAtOnce(all []*reader, enough func(batches int, took time.Duration) bool) time.Duration {
 	var group errgroup.Group
 	began := time.Now()
-	for _, t := range all {
-		t.Waits = nil
-		group.Go(func() (err error) {
-			for err == nil && !enough(len(t.Waits), time.Since(began)) {
-				_, err = t.Take(b.ctx, 1)
+	for _, r := range all {
+		r.waits = nil
+		group.Go(func() error {
+			for !enough(len(r.waits), time.Since(began)) {
+				asked := time.Now()
+				if _, err := r.Take(b.ctx, 1); err != nil {
+					return err
+				}
+				r.waits = append(r.waits, time.Since(asked).Seconds())
+				time.Sleep(r.pause)
 			}
-			return err
+			return nil
 		})
 	}
 	check(group.Wait())
 	return time.Since(began)
 }
 
-// imagesOf is how many a training has read since it began to wait.
-func imagesOf(t *throughput.Training) float64 {
-	return float64(len(t.Waits)) * float64(t.Samples) / float64(t.Batches)
+// images is how many it has read.
+func (r *reader) images() float64 {
+	return float64(len(r.waits)) * float64(r.Samples) / float64(r.Batches)
 }
 
-// busy is the part of its time in which a training did not wait, without the first batches.
-func busy(t *throughput.Training, but int) float64 {
+// busy is the part of its time in which it did not wait, without the first batches.
+func (r *reader) busy(but int) float64 {
 	waited, paused := 0., 0.
-	for _, wait := range t.Waits[min(but, len(t.Waits)):] {
-		waited, paused = waited+wait, paused+t.Pause.Seconds()
+	for _, wait := range r.waits[min(but, len(r.waits)):] {
+		waited, paused = waited+wait, paused+r.pause.Seconds()
 	}
 	return paused / max(waited+paused, 1e-9)
 }

@@ -11,15 +11,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/batchfs/batchfs/internal/throughput"
 )
 
-// A peer is a way to make batches of crops, which a Python process consumes: a mount of batchfs, or
-// an alternative to it that reads the same files. The best number of workers is found first.
+// A peer is an alternative to batchfs. It reads the same files and makes the same crops and
+// batches, which a Python process consumes like those of batchfs. The best number of workers is
+// found first.
 type peer struct {
 	name    string
 	wanted  float64 // speedup of batchfs over it; none if 0
@@ -27,14 +27,9 @@ type peer struct {
 	script  string
 	args    []string
 	workers []int
-	batch   int           // peerBatch if 0
-	pause   time.Duration // after each batch
-	missing error         // why it cannot run
-	what    string        // its description of itself once it has started
-
-	dataset string   // of the mount
-	flags   []string // of the mount; nil: there is none
-	first   int      // batches of the mount before the first turn
+	batch   int    // peerBatch if 0
+	missing error  // why it cannot run
+	what    string // its description of itself once it has started
 }
 
 const peerBatch = 64
@@ -53,7 +48,7 @@ func threads() []int {
 // folderPeers are the peers that read folders, with the numbers of worker processes and of threads
 // to try.
 func folderPeers(b *bench, processes, threads []int) []*peer {
-	dataset := []string{"--dataset", b.photos().Root}
+	dataset := []string{"--dataset", b.photos().Root()}
 	return []*peer{
 		{name: "PyTorch's DataLoader with Pillow", wanted: 5.5, packed: 10, script: "dataloader.py", workers: processes,
 			args: append([]string{"--decoder", "pillow"}, dataset...)},
@@ -82,6 +77,9 @@ func peers(b *bench) {
 		memory(2+i, p.name)
 		rows = append(rows, measured("memory for an image a second: "+p.name+" / batchfs", "x", perRate(2+i).over(perRate(0))))
 	}
+	for i := range rows {
+		rows[i].quiet = rows[i].rule == ""
+	}
 	b.print(rows...)
 }
 
@@ -89,7 +87,7 @@ func peers(b *bench) {
 func targetPeers(kind string) func(*bench) {
 	return func(b *bench) {
 		flags := annotate(b, b.photos(), kind)
-		args := []string{"--dataset", b.photos().Root, "--" + kind, flags[len(flags)-1]}
+		args := []string{"--dataset", b.photos().Root(), "--" + kind, flags[len(flags)-1]}
 		list := []*peer{
 			{name: "PyTorch's DataLoader with torchvision", script: "torchtargets.py", workers: workers(), args: args},
 			{name: "NVIDIA DALI on the CPU", script: "dali.py", workers: threads(), args: args},
@@ -104,9 +102,10 @@ func targetPeers(kind string) func(*bench) {
 // first epochs, in which batchfs packs, do not count.
 func twiceBeside(b *bench, flags []string, list []*peer, args ...string) []contender {
 	p := b.photos()
-	plain := &peer{args: args, dataset: p.Root, flags: warm(flags)}
-	packed := &peer{args: args, dataset: p.Root, flags: kept(p, "packed", flags), first: 2 * p.images / peerBatch}
-	return b.consuming(max(p.images/peerBatch, 4*runtime.NumCPU()), append([]*peer{plain, packed}, list...))
+	batches := max(p.images/peerBatch, 4*runtime.NumCPU())
+	sides := sideBySide(b, p.Root(), warm(flags), list, batches, args...)
+	packed := ownSide(b, p.Root(), kept(p, "packed", flags), 2*p.images/peerBatch, batches, args...)
+	return slices.Insert(sides, 1, packed)
 }
 
 // besidePeers are the rates of twiceBeside, and their ratios.
@@ -123,31 +122,35 @@ func besidePeers(r results, name string, list []*peer) []row {
 	return rows
 }
 
-// consuming are contenders that consume this many batches in a turn.
-func (b *bench) consuming(batches int, list []*peer) (sides []contender) {
+// sideBySide has batchfs and its peers, each of which consumes this many batches in a turn.
+func sideBySide(b *bench, dataset string, flags []string, list []*peer, batches int, args ...string) []contender {
+	sides := []contender{ownSide(b, dataset, flags, 0, batches, args...)}
 	for _, p := range list {
-		sides = append(sides, contender{optional: p.flags == nil, start: func() turn {
-			var c *consumer
-			if p.flags == nil {
-				c = b.bestOf(p, batches/2)
-			} else {
-				m := b.mount(b.batchfs, p.dataset, p.flags)
-				c = b.consume("mounted.py", append(slices.Clone(p.args), "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))...)
-				if c.mount = m; p.first > 0 {
-					c.turn(p.first)
-				}
-				m.Pause()
-			}
-			c.pause = p.pause
+		sides = append(sides, contender{optional: true, start: func() turn {
+			c := b.bestOf(p, batches/2)
 			return func() (f figures) {
 				if err := catch(func() { f = c.turn(batches) }); err != nil {
-					check(fmt.Errorf("%s: %w", cmp.Or(p.name, "batchfs"), err))
+					check(fmt.Errorf("%s: %w", p.name, err))
 				}
 				return f
 			}
 		}})
 	}
 	return sides
+}
+
+// ownSide is batchfs as a contender. Some batches are consumed before the first turn.
+func ownSide(b *bench, dataset string, flags []string, before, batches int, args ...string) contender {
+	return contender{start: func() turn {
+		m := b.mount(b.batchfs, dataset, flags)
+		c := b.consume("mounted.py", append(slices.Clone(args), "--mount", m.Dir, "--ahead", strconv.Itoa(throughput.Ahead))...)
+		c.mount = m
+		if before > 0 {
+			c.turn(before)
+		}
+		m.Pause()
+		return func() figures { return c.turn(batches) }
+	}}
 }
 
 // bestOf starts a peer with each number of workers and keeps the fastest. Numbers that fail
@@ -197,7 +200,6 @@ func remotePeers(b *bench) {
 		}
 		tarsURL := fmt.Sprintf("%s/%s/wds/{000000..%06d}.tar", o.endpoint, o.bucket, tars-1)
 		peers := []*peer{
-			{dataset: o.url("photo"), flags: o.flags(remoteFlags()...)},
 			{name: "webdataset", missing: noTars, script: "wds.py", workers: few,
 				args: []string{"--dataset", tarsURL}},
 			{name: "mosaicml-streaming", missing: noMDS, script: "mosaic.py", workers: few,
@@ -207,10 +209,11 @@ func remotePeers(b *bench) {
 			{name: "s3torchconnector", script: "connector.py", workers: many,
 				args: []string{"--dataset", o.url("photo/"), "--endpoint", o.endpoint}},
 		}
-		sides := b.consuming(max(4, b.images/peerBatch/2), peers) // it takes more to fill the queues of many workers
+		batches := max(4, b.images/peerBatch/2) // it takes more to fill the queues of many workers
+		sides := sideBySide(b, o.url("photo"), o.flags(remoteFlags()...), peers, batches)
 		sides[0] = o.delayed(delay, sides[0])
 		r := b.hold("side by side, "+delay.String(), min(b.rounds, 3), sides...)
-		for i, p := range peers[1:] {
+		for i, p := range peers {
 			ratio := r.ratio(fmt.Sprintf("batchfs / %s + DataLoader, %s", p.name, delay), rate, 0, 1+i).atLeast(3)
 			b.print(ratio.noted("%s; %s", ratio.note, p.what))
 		}
@@ -221,7 +224,7 @@ func remotePeers(b *bench) {
 // cannot.
 func pack(b *bench, o *objectStore, as string) (shards int, err error) {
 	dir := filepath.Join(o.dir, as)
-	out, err := b.script("pack.py", "--dataset", b.photos().Root, "--as", as, "--out", dir).CombinedOutput()
+	out, err := b.script("pack.py", "--dataset", b.photos().Root(), "--as", as, "--out", dir).CombinedOutput()
 	if err != nil {
 		return 0, errors.New(lastLine(out))
 	}

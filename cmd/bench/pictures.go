@@ -78,6 +78,9 @@ func (b *bench) need(kind, format string, images int) *pictures {
 // some returns the first files, at most n.
 func (p *pictures) some(n int) []string { return p.files[:min(n, p.images)] }
 
+// Root is the directory that they are in.
+func (p *pictures) Root() string { return p.Dataset.Root }
+
 // bytes is the mean size of a file.
 func (p *pictures) bytes() float64 { return float64(p.Report.Bytes) / float64(p.images) }
 

@@ -19,10 +19,10 @@ import (
 )
 
 // c decodes files with the bare C program.
-func (b *bench) c(threads int, files []string) contender {
+func (s *stage) c(threads int, files []string) contender {
 	return ready(func() figures {
 		args := append([]string{strconv.Itoa(threads), "1"}, files...)
-		out, err := exec.CommandContext(b.ctx, b.ceiling, args...).Output()
+		out, err := exec.CommandContext(s.ctx, s.ceiling, args...).Output()
 		if err != nil {
 			check(fmt.Errorf("ceiling: %w", err))
 		}
@@ -33,8 +33,8 @@ func (b *bench) c(threads int, files []string) contender {
 }
 
 // script is a command that runs one of the peers' scripts.
-func (b *bench) script(name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(b.ctx, b.python, append([]string{filepath.Join(b.peers, name)}, args...)...)
+func (s *stage) script(name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(s.ctx, s.python, append([]string{filepath.Join(s.peers, name)}, args...)...)
 	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONWARNINGS=ignore")
 	return cmd
 }
@@ -55,14 +55,14 @@ type consumer struct {
 
 // consume runs one of the peers' scripts until the current work is over, and waits until it is
 // ready. If it cannot run here, the error is the one it reports.
-func (b *bench) consume(script string, args ...string) *consumer {
-	c := &consumer{cmd: b.script(script, args...), log: must(os.CreateTemp(b.work, "consumer-"))}
+func (s *stage) consume(script string, args ...string) *consumer {
+	c := &consumer{cmd: s.script(script, args...), log: must(os.CreateTemp(s.work, "consumer-"))}
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.cmd.Cancel = func() error { return syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL) }
 	c.cmd.Stderr = c.log
 	c.in, c.out = must(c.cmd.StdinPipe()), bufio.NewScanner(must(c.cmd.StdoutPipe()))
 	check(c.cmd.Start())
-	b.later(func() error { c.stop(); return nil })
+	s.later(func() error { c.stop(); return nil })
 	if err := catch(func() { hello := c.answer(); c.what, c.ahead = hello.What, hello.Ahead }); err != nil {
 		c.stop()
 		check(err)

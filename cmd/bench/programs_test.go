@@ -16,7 +16,7 @@ import (
 
 // shell returns a bench whose consumers are shell scripts, and the name of one.
 func shell(t *testing.T, script string) (*bench, string) {
-	b := &bench{ctx: t.Context(), options: options{python: "/bin/sh", peers: t.TempDir(), work: t.TempDir()}}
+	b := &bench{stage: stage{ctx: t.Context(), options: options{python: "/bin/sh", peers: t.TempDir(), work: t.TempDir()}}}
 	write(filepath.Join(b.peers, "script"), []byte(script))
 	return b, "script"
 }

@@ -74,7 +74,7 @@ func (b *bench) epochsFrom(o *objectStore, on string, daemon, others machine.CPU
 		m.pin, m.ahead = daemon, ahead
 		return o.delayed(delay, b.training(m).on(others)).before(func() { pinProcess(store, others) })
 	}
-	sides := []contender{side(0, mount{dataset: b.photos().Root, flags: remoteFlags("--io", "buffered")})}
+	sides := []contender{side(0, mount{dataset: b.photos().Root(), flags: remoteFlags("--io", "buffered")})}
 	var whats []string
 	for _, delay := range delays { // each has its own mount, because a mount adapts to its storage
 		for _, name := range stored {
@@ -95,7 +95,7 @@ func (b *bench) epochsFrom(o *objectStore, on string, daemon, others machine.CPU
 // remoteTier compares epochs whose samples are all in the local cache with those from the same
 // folder on the same disk.
 func remoteTier(b *bench) {
-	o, local := b.indexed("photo"), b.photos().Root
+	o, local := b.indexed("photo"), b.photos().Root()
 	flags := o.flags(remoteFlags("--local-cache", filepath.Join(b.work, "tier"))...)
 	r := b.hold("epochs from the local cache", 0,
 		o.counted(longest, b.training(mount{dataset: o.url("photo"), flags: flags})), // what is not local shows

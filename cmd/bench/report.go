@@ -10,9 +10,10 @@ import (
 type row struct {
 	what, unit string
 	series
-	rule string // at least, or at most; informational if empty
-	goal float64
-	note string
+	rule  string // at least, or at most; informational if empty
+	goal  float64
+	note  string
+	quiet bool // it is left out, not shown as skipped, if a contender is missing
 }
 
 func measured(what, unit string, s series) row { return row{what: what, unit: unit, series: s} }

@@ -23,9 +23,9 @@ func maskEpochs(b *bench) {
 	} {
 		with := warm(w.flags, annotate(b, w.p, "masks"))
 		r := b.hold(w.what, 0,
-			b.training(mount{dataset: w.p.Root, flags: with, form: "npy", further: []string{"masks.npy"}, time: aTurn}),
-			b.training(mount{dataset: w.p.Root, flags: with, form: "safetensors", time: aTurn}),
-			b.training(mount{dataset: w.p.Root, flags: warm(w.flags), form: "npy", time: aTurn}),
+			b.training(mount{dataset: w.p.Root(), flags: with, form: "npy", further: []string{"masks.npy"}, time: aTurn}),
+			b.training(mount{dataset: w.p.Root(), flags: with, form: "safetensors", time: aTurn}),
+			b.training(mount{dataset: w.p.Root(), flags: warm(w.flags), form: "npy", time: aTurn}),
 			b.training(mount{dataset: w.p.masks, flags: warm(w.flags, []string{"--color", "gray"}), form: "npy", time: aTurn}),
 		)
 		apart := r.of(rate, 2).with(r.of(rate, 3), func(x, y float64) float64 { return 1 / (1/x + 1/y) })
@@ -42,7 +42,7 @@ func boxEpochs(b *bench) {
 	const what = "JPEG, random-resized-crop 224, flip, with boxes"
 	p := b.photos()
 	alone := mount{
-		dataset: p.Root, flags: warm(crops64), read: byRead, form: "npy", time: aTurn,
+		dataset: p.Root(), flags: warm(crops64), read: byRead, form: "npy", time: aTurn,
 		further: []string{"labels.npy"},
 	}
 	boxed := alone

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/batchfs/batchfs/internal/daemon"
 )
@@ -15,12 +14,10 @@ type Training struct {
 	Mount   *daemon.Mount
 	shard   int
 	read    Reader
-	Also    []string      // other forms of each batch to read after the mount's
-	Batches int           // per epoch
-	Samples int           // per epoch
-	Next    int           // number of the next batch, counted across epochs
-	Pause   time.Duration // what it does with each batch
-	Waits   []float64     // for each batch, in seconds
+	Also    []string // other forms of each batch to read after the mount's
+	Batches int      // per epoch
+	Samples int      // per epoch
+	Next    int      // number of the next batch, counted across epochs
 }
 
 // NewTraining prepares to read a shard from the start of epoch 0.
@@ -41,7 +38,6 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 		if ctx.Err() != nil {
 			return bytes, ctx.Err()
 		}
-		asked := time.Now()
 		for _, form := range append([]string{t.Mount.Form}, t.Also...) {
 			size, err := t.read.path(t.Mount.File(t.shard, t.Next/t.Batches, t.Next%t.Batches, form))
 			if err != nil {
@@ -50,8 +46,6 @@ func (t *Training) Take(ctx context.Context, n int) (bytes int64, err error) {
 			bytes += size
 		}
 		t.Next++
-		t.Waits = append(t.Waits, time.Since(asked).Seconds())
-		time.Sleep(t.Pause)
 	}
 	return bytes, nil
 }
