@@ -27,7 +27,7 @@ func Must(t testing.TB, err error) {
 	}
 }
 
-// Allocated returns how many bytes are allocated while f runs, whoever allocates them.
+// Allocated returns how many bytes are allocated while f runs, by any goroutine.
 func Allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
