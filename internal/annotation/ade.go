@@ -1,7 +1,6 @@
 package annotation
 
 import (
-	"cmp"
 	"strings"
 )
 
@@ -14,7 +13,10 @@ var adeFolders = []folder{{"images", "annotations", true, func(f *finder, dir st
 		return false, nil
 	}
 	found, err := f.masksIn(dir, ".png")
-	return found, cmp.Or(err, f.takeADE(dir))
+	if found && err == nil {
+		err = f.takeADE(dir)
+	}
+	return found, err
 }}}
 
 // adeInfo is the path of objectInfo150.txt above a folder of masks; "": they are not those of

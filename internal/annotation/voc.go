@@ -22,7 +22,9 @@ func vocMaskClasses() []string { return append([]string{"background"}, vocClasse
 var vocFolders = []folder{
 	{"JPEGImages", vocMasks, true, func(f *finder, dir string) (bool, error) {
 		found, err := f.masksIn(dir, ".png")
-		f.MaskClasses = vocMaskClasses()
+		if found {
+			f.MaskClasses = vocMaskClasses()
+		}
 		return found, err
 	}},
 	{"JPEGImages", "Annotations", false, objectsOf(".xml")},
